@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from folders import folder, run
-from tcpassay import asking
+from tcpassay import asking, conditions
 from tcpassay.asking import Ending, Question
 from tcpassay.cli import app
 from tcpassay.errors import UserError
@@ -73,7 +73,7 @@ def test_a_clear_difference_is_decided_at_the_first_look(tmp_path: Path) -> None
     # Three pairs at 0.025: 2 / 2^n <= 0.00833 for n = 8.
     assert made.batches == [2, 8]
     assert (answer.ending, answer.seeds, answer.runs, answer.looks) == (Ending.DECIDED, 8, 24, 1)
-    assert answer.text.startswith("goodput is best with cubic: 200.4 bit/s (median of the runs).")
+    assert answer.text.startswith("goodput is best with cubic: 200.4 bit/s (median of the seeds).")
     assert "With a confidence of 95 % for all statements together, it is better than bbr" in answer.text
 
 
@@ -226,3 +226,108 @@ def test_a_file_in_the_place_of_the_written_plan_is_not_replaced(tmp_path: Path)
     (tmp_path / "plan-ask.toml").write_text("mine", encoding="utf-8")
     with pytest.raises(UserError, match="it was not written by `tcpassay ask`; rename it"):
         asking.plan_file(plan)
+
+
+class Rated(Made):
+    """Results with a rate that `value` makes, and a saturation that `used` makes, of controller and seed."""
+
+    used: dict[str, object]
+
+    def run(self, seeds: int, stopped: Mapping[str, int]) -> Results:
+        self.batches.append(seeds)
+        runs = [
+            run(
+                f"{cc}0000000",
+                seed,
+                {"goodput": self.value(cc, seed), "saturation": self.used[cc](seed)},  # type: ignore[operator]
+                stack__cc=cc,
+            )
+            for cc in ("reno", "cubic", "bbr")
+            for seed in range(1, stopped.get(f"{cc}0000000", seeds) + 1)
+        ]
+        return load(folder(self.tmp_path / f"batch{len(self.batches)}", runs))
+
+
+def required(tmp_path: Path, condition: str, used: dict[str, object], budget: int = 2000) -> asking.Answered:
+    plan = plan_of(tmp_path)
+    made = Rated(tmp_path, lambda cc, seed: {"reno": 100, "cubic": 200, "bbr": 150}[cc] + seed / 10)
+    made.used = used
+    wish = replace(WISH, conditions=conditions.parsed([condition], plan), budget=budget)
+    return asking.answered(plan, asking.understood(plan, [], None, wish), made.run, lambda: 0.0)
+
+
+def constant(value: float) -> object:
+    return lambda seed: value + seed / 10_000
+
+
+def test_the_best_value_that_breaks_a_condition_is_not_the_answer(tmp_path: Path) -> None:
+    used = {"reno": constant(0.95), "cubic": constant(0.5), "bbr": constant(0.93)}
+    answer = required(tmp_path, "saturation >= 90%", used)
+    # Three pairs and three conditions at 0.025: 2 / 2^n <= 0.00417 for n = 9.
+    assert (answer.ending, answer.seeds, answer.looks) == (Ending.DECIDED, 9, 1)
+    assert next(iter(answer.ranking.medians)) == "bbr"
+    assert "goodput is best with bbr" in answer.text
+    assert "It meets saturation >= 0.9" in answer.text
+    assert [(one.value, one.better) for one in answer.dropped] == [("cubic", ""), ("reno", "bbr")]
+    assert answer.dropped[0].text == (
+        "cubic was dropped after 9 seeds: it breaks saturation >= 0.9 (median 0.5005)"
+    )
+
+
+def test_if_no_value_meets_a_condition_the_answer_says_so(tmp_path: Path) -> None:
+    answer = required(tmp_path, "saturation >= 90%", dict.fromkeys(("reno", "cubic", "bbr"), constant(0.5)))
+    assert answer.ending is Ending.NONE
+    assert answer.text.startswith("No value meets saturation >= 0.9. reno was dropped after 9 seeds")
+
+
+def test_one_value_that_meets_a_condition_is_the_answer(tmp_path: Path) -> None:
+    used = {"reno": constant(0.95), "cubic": constant(0.5), "bbr": constant(0.5)}
+    answer = required(tmp_path, "saturation >= 90%", used)
+    assert (answer.ending, list(answer.ranking.medians)) == (Ending.DECIDED, ["reno"])
+
+
+def test_a_condition_that_is_not_decided_keeps_the_runs_going_and_excludes_no_other_value(
+    tmp_path: Path,
+) -> None:
+    def around(seed: int) -> float:
+        return 0.9 + (0.01 if seed % 2 else -0.01) * (1 + seed / 100)
+
+    used = {"reno": constant(0.95), "cubic": around, "bbr": constant(0.93)}
+    answer = required(tmp_path, "saturation >= 90%", used, budget=60)
+    assert answer.ending is Ending.BUDGET
+    assert "It is not decided whether it meets saturation >= 0.9" in answer.text
+    # Cubic is better than bbr, but may break the condition.
+    assert [(one.value, one.better) for one in answer.dropped] == [("reno", "bbr")]
+
+
+@pytest.mark.parametrize(
+    ("wished", "message"),
+    [
+        (["saturation"], "`--require saturation`: write a metric, >= or <=, and a value"),
+        (["saturatio >= 90%"], "no such metric; did you mean `saturation`?"),
+        (["goodput >= 3ms"], "`--require goodput >= 3ms`: `goodput` is a rate, unit bit/s"),
+        (["saturation >= 120%"], "saturation >= 1.2 is out of reach: saturation is 1 at most"),
+        (["rtt_p99 <= -1ms"], "out of reach: no metric is below 0"),
+        (
+            ["goodput >= 2Gbit"],
+            "goodput >= 2 Gbit/s is out of reach: the link of no case carries more than 1 Gbit/s",
+        ),
+        (
+            ["goodput >= 9Mbit", "goodput <= 8Mbit"],
+            "goodput >= 9 Mbit/s and goodput <= 8 Mbit/s exclude each other",
+        ),
+    ],
+)
+def test_a_condition_that_nothing_can_meet_is_named_before_anything_runs(
+    tmp_path: Path, wished: list[str], message: str
+) -> None:
+    with pytest.raises(UserError) as refused:
+        conditions.parsed(wished, plan_of(tmp_path))
+    assert message in str(refused.value)
+
+
+def test_a_condition_of_a_metric_that_is_never_measured_is_named_before_anything_runs(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    wish = replace(WISH, conditions=conditions.parsed(["completion_p99 <= 1ms"], plan))
+    with pytest.raises(UserError, match="`completion_p99` is never measured"):
+        asking.understood(plan, [], None, wish)

@@ -26,6 +26,21 @@ RUNS = [
 ]
 
 
+def test_the_combinations_of_parameters_are_rows_in_the_order_of_their_levels() -> None:
+    runs = [
+        Measured(f"{loss}{limit}{cc}", 1, {"loss": loss, "limit": limit, "cc": cc}, {"goodput": value})
+        for value, (loss, limit, cc) in enumerate(
+            (loss, limit, cc) for loss in ("1%", "0") for limit in ("1MB", "50KB") for cc in ("reno", "cubic")
+        )
+    ]
+    name, joined = levels.combined(runs, ["loss", "limit"])
+    grid = levels.grid(joined, "goodput", name, "cc")
+    assert grid.rows == ("0, 50KB", "0, 1MB", "1%, 50KB", "1%, 1MB")
+    assert grid.columns == ("reno", "cubic")
+    assert grid.cells["0, 50KB", "cubic"].mean == 7
+    assert grid.over == ()
+
+
 def test_a_confidence_interval_is_that_of_students_distribution() -> None:
     # Of 1, 2 and 3 the standard deviation is 1, and t with two degrees of freedom 4.303: 4.303 / sqrt(3).
     one = levels.mean([1.0, 2.0, 3.0])
@@ -135,7 +150,8 @@ def table(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_command_prints_a_grid_and_takes_the_last_part_of_a_name(results: Path) -> None:
-    done = table(results, "--metric", "rtt_p99", "--by", "limit", "--by", "cc")
+    done = table(results, "--metric", "rtt_p99", "--by", "limit,cc")
+    assert done.stdout == table(results, "--metric", "rtt_p99", "--by", "limit", "--by", "cc").stdout
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     assert lines[1] == ["limit", "reno", "cubic"]

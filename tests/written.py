@@ -45,6 +45,12 @@ class Written:
         self.counters: dict[str, dict[str, int]] = {}
         self.ended: tuple[int | None, int | None] = (None, None)
         self.cc = "reno"
+        self.stacks: list[dict[str, Any]] = []
+
+    def of_another_tcp(self, host: int) -> Self:
+        """Marks a host whose TCP is not the model."""
+        self.stacks.append({"host": host, "name": "other", "version": "1"})
+        return self
 
     def of_a_kernel(self) -> Self:
         """Marks the log as that of a kernel with trace events."""
@@ -143,6 +149,7 @@ class Written:
                 "duration_ns": ns(self.duration),
                 "complete": True,
                 "bottleneck": None,
+                "stacks": self.stacks,
             },
             "environment": [],
             "counters": self.counters,

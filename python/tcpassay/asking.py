@@ -25,6 +25,7 @@ from tcpassay import interface, levels
 from tcpassay.compare import Options, Ranking, Rankings, between, cases_of
 from tcpassay.compare.direction import direction
 from tcpassay.compare.effect import Verdict
+from tcpassay.conditions import Condition, Held, State, held
 from tcpassay.errors import Place, UserError
 from tcpassay.interface import Direction
 from tcpassay.messages import Outcome
@@ -63,6 +64,8 @@ class Question:
     """The largest number of runs."""
     seconds: float
     """The longest real time after which another batch begins."""
+    conditions: tuple[Condition, ...] = ()
+    """Limits that the answer must keep."""
 
 
 class Ending(StrEnum):
@@ -73,17 +76,20 @@ class Ending(StrEnum):
     """The best ones differ by less than what matters."""
     DETERMINISTIC = "deterministic"
     """All seeds give the same runs: the differences are facts."""
+    NONE = "none"
+    """No candidate keeps the conditions."""
     BUDGET = "budget"
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A candidate that cannot be the best, because another one is better."""
+    """A candidate that cannot be the answer, because another one is better, or because it breaks a condition."""
 
     value: str
     better: str
+    """Empty if it breaks a condition."""
     effect: str
-    """From `value` to `better`, with its interval."""
+    """From `value` to `better`, with its interval, or the condition."""
     seeds: int
     """Number of seeds with which this was decided; it ran with no others."""
     look: int
@@ -91,6 +97,8 @@ class Dropped:
     @property
     def text(self) -> str:
         """The reason."""
+        if not self.better:
+            return f"{self.value} was dropped after {plural(self.seeds, 'seed')}: it breaks {self.effect}"
         return f"{self.value} was dropped after {plural(self.seeds, 'seed')}: {self.better} is better ({self.effect})"
 
 
@@ -109,6 +117,8 @@ class Answered:
     """Candidates that were lost at a look."""
     beside: Rankings | None = None
     """The other metrics that the plan names, tested for themselves; `None` if it names none."""
+    held: tuple[Held, ...] = ()
+    """The conditions of the candidates that were left before the last look."""
 
     @property
     def costs(self) -> list[str]:
@@ -135,6 +145,12 @@ class Answered:
     @property
     def text(self) -> str:
         """The answer as a paragraph."""
+        if self.ending is Ending.NONE:
+            wished = " and ".join(one.text for one in self.question.conditions)
+            broken = " ".join(f"{one.text}." for one in self.dropped)
+            return (
+                f"No value meets {wished}. {broken} {plural(self.seeds, 'seed')}, {plural(self.runs, 'run')}."
+            )
         ranking, question = self.ranking, self.question
         unit = interface.METRICS[question.metric].unit
         first = next(iter(ranking.medians))
@@ -145,7 +161,12 @@ class Answered:
         alike = [one.value for one in others.values() if one.verdict in _ALIKE]
         open_ = [one for one in others.values() if one.verdict is Verdict.UNDECIDED]
         sure_of = "has its best median" if self.ending is Ending.BUDGET else "is best"
-        said = [f"{question.metric} {sure_of} with {first}: {median} (median of the runs)."]
+        said = [f"{question.metric} {sure_of} with {first}: {median} (median of the seeds)."]
+        mine = [one for one in self.held if one.value == first]
+        if met := [one.text for one in mine if one.state is State.HOLDS]:
+            said.append(f"It meets {' and '.join(met)}.")
+        if doubtful := [one.text for one in mine if one.state is State.OPEN]:
+            said.append(f"It is not decided whether it meets {' and '.join(doubtful)}.")
         if self.ending is Ending.DETERMINISTIC:
             facts = "; ".join(f"{one.value} {one.effect}" for one in others.values())
             said.append(f"All seeds give the same runs, so that the differences are facts: {facts}.")
@@ -178,6 +199,7 @@ class Answered:
             "runs": self.runs,
             "looks": self.looks,
             "dropped": [asdict(one) for one in self.dropped],
+            "conditions": [asdict(one) for one in self.held],
             "beside": None if self.beside is None else self.beside.as_json(),
             **self.rankings.as_json(),
         }
@@ -205,8 +227,16 @@ def understood(plan: Plan, choose: Sequence[str], metric: str | None, question: 
             f"`--metric {chosen}`: neither large nor small values of it are better, so that none is best"
         )
     made = Question(
-        tuple(names), chosen, question.confidence, question.relevant, question.budget, question.seconds
+        tuple(names),
+        chosen,
+        question.confidence,
+        question.relevant,
+        question.budget,
+        question.seconds,
+        question.conditions,
     )
+    for metric_ in (chosen, *(one.metric for one in made.conditions)):
+        _measurable(plan, metric_)
     _reachable(plan, made)
     least = first_look(plan, made) * len(plan.cases)
     if least > made.budget:
@@ -238,9 +268,9 @@ def _usual(several: Sequence[str], place: Place) -> list[str]:
     raise UserError(f"say with --choose what to choose: the plan varies {listed or 'nothing'}", place)
 
 
-def _reachable(plan: Plan, question: Question) -> None:
-    """Raises `UserError` if no case can have the metric, if no run can differ, or if the time does not suffice."""
-    metric, place = question.metric, Place(plan.file)
+def _measurable(plan: Plan, metric: str) -> None:
+    """Raises `UserError` if no case can have the metric."""
+    place = Place(plan.file)
     kinds = {show(case.triples.get("app.workload", "bulk")).partition(":")[0] for case in plan.cases}
     endless = all(
         show(case.triples.get("app.workload", "bulk")) == "bulk"
@@ -257,6 +287,10 @@ def _reachable(plan: Plan, question: Question) -> None:
             "`app.workload` to `rpc`, or `app.flow_size`",
             place,
         )
+
+
+def _reachable(plan: Plan, question: Question) -> None:
+    """Raises `UserError` if no run can differ, or if the time does not suffice."""
     _effective(plan, question)
     if all(substrate_of(name).real_time for name in plan.spec.substrates):
         seeds = first_look(plan, question)
@@ -299,10 +333,13 @@ def first_look(plan: Plan, question: Question) -> int:
     return _least(plan, question, 1)
 
 
+def _tests(question: Question, count: int) -> int:
+    """The number of tests of a look: the pairs of candidates, and the conditions of each."""
+    return max(1, count * (count - 1) // 2) + count * len(question.conditions)
+
+
 def _least(plan: Plan, question: Question, look: int) -> int:
-    count = candidates(plan, question)
-    pairs = max(1, count * (count - 1) // 2)
-    return max(FIRST + 1, fewest(share(question, look) / pairs))
+    return max(FIRST + 1, fewest(share(question, look) / _tests(question, candidates(plan, question))))
 
 
 def answered(
@@ -330,13 +367,7 @@ def answered(
         look += 1
         made = _answer(question, Ending.BUDGET, results, seeds, look, dropped)
         dropped = made.dropped
-        left = [one for one in made.ranking.against if one.value in made.ranking.best]
-        ending = None
-        if len(made.ranking.best) == 1:
-            ending = Ending.DECIDED
-        elif all(one.verdict in _ALIKE for one in left):
-            ending = Ending.ALIKE
-        if ending is not None:
+        if (ending := _ending(made)) is not None:
             return replace(made, ending=ending, beside=_beside(question, results, beside))
         stopped = _stopped(of_case, dropped)
         further = max(math.ceil(_GROWTH * seeds), _least(plan, question, look + 1))
@@ -344,6 +375,20 @@ def answered(
         if total > question.budget or clock() - began > question.seconds:
             return replace(made, beside=_beside(question, results, beside))
         seeds = further
+
+
+def _ending(made: Answered) -> Ending | None:
+    """The end of the runs, if the last look decided."""
+    if made.ending is Ending.NONE:
+        return Ending.NONE
+    lost = {one.value for one in made.dropped}
+    left = [value for value in made.ranking.medians if value not in lost]
+    if any(one.state is State.OPEN and one.value in left for one in made.held):
+        return None
+    if len(left) == 1:
+        return Ending.DECIDED
+    alike = all(one.verdict in _ALIKE for one in made.ranking.against if one.value in left)
+    return Ending.ALIKE if alike else None
 
 
 def _beside(question: Question, results: Results, metrics: Sequence[str]) -> Rankings | None:
@@ -368,22 +413,47 @@ def _answer(  # noqa: PLR0913, PLR0917 - the parts of an answer
     look: int,
     dropped: tuple[Dropped, ...],
 ) -> Answered:
-    options = Options(
-        confidence=1 - share(question, max(look, 1)), metrics=(question.metric,), relevant=question.relevant
-    )
+    of_case = cases_of(results, question.factors)
+    among = dict.fromkeys(of_case.values())
+    tests = _tests(question, len(among))
+    level = share(question, max(look, 1)) / tests
     lost = {one.value for one in dropped}
-    left = set(cases_of(results, question.factors).values()) - lost
-    rankings = between(results, list(question.factors), None, options, among=left)
+    runs = levels.measured(results.runs)
+    facts = ending is Ending.DETERMINISTIC
+    left = [value for value in among if value not in lost]
+    states = tuple(held(runs, of_case, left, question.conditions, level, facts=facts))
+    broken = {one.value: one for one in states if one.state is State.FAILS}
+    new = [Dropped(value, "", one.text, seeds, look) for value, one in broken.items()]
+    left = [value for value in left if value not in broken]
+    done = sum(run.get("outcome") == Outcome.DONE for run in results.runs)
+    # Pairs share the error of the look with the conditions.
+    pairs = _tests(replace(question, conditions=()), len(among))
+    options = Options(confidence=1 - level * pairs, metrics=(question.metric,), relevant=question.relevant)
+    shown = left if len(left) > 1 else list(among)
+    rankings = between(results, list(question.factors), None, options, among=shown)
     if not rankings.rankings or not rankings.rankings[0].medians:
         raise UserError(f"no run has a value of `{question.metric}`", Place(results.folder))
     ranking = rankings.rankings[0]
-    # Of several that are better than a candidate, the one with the best median.
+    if len(left) == 1:
+        ranking = replace(
+            ranking,
+            medians={left[0]: ranking.medians[left[0]]},
+            best=(left[0],),
+            better=(),
+            against=(),
+            undecided=(),
+        )
+        rankings = replace(rankings, rankings=(ranking,))
+    # One that may break a condition excludes no other. Of several that are better, the one with the best median.
+    sure = set(left) - {one.value for one in states if one.state is State.OPEN}
     order = list(ranking.medians)
-    better = sorted(ranking.better, key=lambda one: order.index(one.value))
+    better = sorted(
+        (one for one in ranking.better if one.value in sure), key=lambda one: order.index(one.value)
+    )
     reasons = {one.than: one for one in reversed(better)}
-    new = tuple(Dropped(one.than, one.value, one.effect, seeds, look) for one in reasons.values())
-    done = sum(run.get("outcome") == Outcome.DONE for run in results.runs)
-    return Answered(question, ending, rankings, seeds, done, look, (*dropped, *new))
+    new += [Dropped(one.than, one.value, one.effect, seeds, look) for one in reasons.values()]
+    ending = ending if left else Ending.NONE
+    return Answered(question, ending, rankings, seeds, done, look, (*dropped, *new), None, states)
 
 
 def _deterministic(results: Results) -> bool:

@@ -13,7 +13,7 @@ flows of one run, which share its path.
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tcpassay.errors import UserError
@@ -172,6 +172,27 @@ def ordered(levels: Iterable[str]) -> tuple[str, ...]:
     if amounts and all(one.comparable(amounts[0]) for one in amounts):
         return tuple(sorted(listed, key=lambda text: quantity(text).amount))
     return listed
+
+
+def combined(runs: Sequence[Measured], names: Sequence[str]) -> tuple[str, list[Measured]]:
+    """The runs with one parameter more, whose levels are the combinations of those of others, and its name.
+
+    They are sorted by these levels. Runs without one of the parameters are left out.
+    """
+    orders = []
+    for name in names:
+        found = dict.fromkeys(text for run in runs if (text := level(run, name)) is not None)
+        orders.append({text: place for place, text in enumerate(ordered(found))})
+    made: list[tuple[tuple[int, ...], Measured]] = []
+    joined = ", ".join(names)
+    for run in runs:
+        texts = [level(run, name) for name in names]
+        if None in texts:
+            continue
+        known = [text for text in texts if text is not None]
+        place = tuple(order[text] for order, text in zip(orders, known, strict=True))
+        made.append((place, replace(run, varied={**run.varied, joined: ", ".join(known)})))
+    return joined, [run for _, run in sorted(made, key=lambda one: one[0])]
 
 
 def mean(values: Sequence[float]) -> Mean:

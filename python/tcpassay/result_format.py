@@ -51,6 +51,8 @@ class Environment(TypedDict, total=False):
     libraries: dict[str, str | None]
     substrates: dict[str, str | None]
     """The Linux version of each substrate; `None` for the model."""
+    commands: dict[str, str]
+    """The SHA-256 digest of each command of `exec:` with the files that it names."""
 
 
 class Work(Environment, total=False):

@@ -153,8 +153,11 @@ def test_bad_input_is_refused(words: list[str], message: str) -> None:
         ),
         (
             "growth(self, view, cwnd, acked): return cwnd",
-            "`growth` of Mine overrides nothing; did you mean `grow`?",
+            "`growth` of Mine overrides nothing and is not called; did you mean `grow`?",
         ),
+        ("reduse(self, view, cwnd, cause, flight): return cwnd", "did you mean `reduce`?"),
+        ("Reduce(self, view, cwnd, cause, flight): return cwnd", "did you mean `reduce`?"),
+        ("leaveSlowStart(self, view): return None", "did you mean `leave_slow_start`?"),
     ],
 )
 def test_a_method_that_returns_no_window_or_overrides_nothing_is_named(
@@ -168,3 +171,27 @@ def test_a_method_that_returns_no_window_or_overrides_nothing_is_named(
     found = check(f"{file}:Mine", "--histories", 10)
     assert found.exit_code != 0
     assert message in found.stdout + str(found.exception)
+
+
+def test_a_method_that_the_class_calls_may_have_a_similar_name(tmp_path: Path) -> None:
+    file = tmp_path / "m.py"
+    file.write_text(
+        "from tcpassay.controllers import Window\n\nclass Mine(Window):\n"
+        "    def reduced(self, flight): return flight // 2\n"
+        "    def leave_slow_start(self, view): return self.reduced(8 * view.mss) if view.flight < 0 else None\n",
+        encoding="utf-8",
+    )
+    assert check(f"{file}:Mine", "--histories", 10).exit_code == 0
+
+
+def test_a_misspelt_switch_of_a_class_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "m.py"
+    file.write_text(
+        "class Mine:\n    wants_send = True\n    def __init__(self, random): pass\n"
+        "    def on(self, view, event): return None\n",
+        encoding="utf-8",
+    )
+    found = check(f"{file}:Mine", "--histories", 10)
+    assert "`wants_send` of `Mine` has no effect; did you mean `wants_sent`?" in found.stdout + str(
+        found.exception
+    )

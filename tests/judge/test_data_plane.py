@@ -102,9 +102,33 @@ def rest(*, wrong: bool) -> Written:
     return log.ack(100, 100.5, 2001)
 
 
+def late_update(*, wrong: bool) -> Written:
+    """The window closes, the application reads; the update leaves then, or after a probe of the peer, which fits."""
+    log = opened(Written()).data(0, 1, 1).data(0, 1, 1001)
+    log.event(1, 1, "out", seq=1, ack=2001, len=0, flags=ACK, window_bytes=0)
+    log.event(50, 1, "app", "read", value_ns=2000)
+    if not wrong:
+        log.event(50, 1, "out", seq=1, ack=2001, len=0, flags=ACK, window_bytes=8000)
+    log.data(499, 500, 2001, 1)
+    return log.event(500, 1, "out", seq=1, ack=2002, len=0, flags=ACK, window_bytes=8000)
+
+
+def stretch(*, wrong: bool) -> Written:
+    """Another TCP acknowledges every second or every eighth segment, which arrive 5 ms apart."""
+    log = opened(Written()).of_another_tcp(1)
+    log.event(0, 1, "out", seq=1, ack=1, len=0, flags=ACK, window_bytes=60000)
+    for i in range(16):
+        log.data(5 * i, 5 * i + 1, 1 + 1000 * i)
+        if (i + 1) % (8 if wrong else 2) == 0:
+            log.event(5 * i + 1, 1, "out", seq=1, ack=1001 + 1000 * i, len=0, flags=ACK, window_bytes=60000)
+    return log
+
+
 CASES: list[tuple[str, str, Log]] = [
     ("beyond-window", "data beyond the peer's window", beyond_the_window),
     ("flow-control", "the right edge of the window moved left", left_edge),
+    ("flow-control", "no window update after the application read", late_update),
+    ("ack-timing", "too many full segments are unacknowledged", stretch),
     ("ecn", "ECE missing before CWR arrived", echo),
     ("ecn", "no CWR after a reduction", unannounced),
     ("window-reduction", "ssthresh below the controller's factor", second_timeout),
@@ -128,3 +152,18 @@ def test_an_oracle_finds_its_fault_and_has_no_finding_for_the_similar_log_withou
     tmp_path: Path, oracle: str, title: str, log: Log
 ) -> None:
     check(tmp_path, oracle, title, log)
+
+
+def test_what_an_rfc_only_recommends_is_a_warning_for_another_tcp_and_an_error_for_the_model(
+    tmp_path: Path,
+) -> None:
+    for oracle, log in (("flow-control", left_edge), ("ack-timing", stretch)):
+        other, own = log(wrong=True), log(wrong=True)
+        own.stacks.clear()
+        if not other.stacks:
+            other.of_another_tcp(1)
+        (found,) = other.judged(tmp_path / oracle / "other", oracle)
+        assert found.severity is Severity.WARNING
+        assert "SHOULD" in found.text
+        (found,) = own.judged(tmp_path / oracle / "own", oracle)
+        assert found.severity is Severity.ERROR

@@ -211,9 +211,14 @@ impl Div for Dur {
 }
 
 /// Formats in the largest unit that represents the value exactly: `200ms`, `1500us`, `7ns`.
+/// The largest unit that is exact: `200ms`. The alternate form `{:#}` is for sentences: milliseconds to the microsecond,
+/// `200 ms`, `6.482 ms`, `0.05 ms`, and below a microsecond to the nanosecond.
 impl fmt::Display for Dur {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.0;
+        if f.alternate() {
+            return in_ms(ns, f);
+        }
         let (n, unit) = match ns {
             0 => (0, "s"),
             _ if ns.is_multiple_of(1_000_000_000) => (ns / 1_000_000_000, "s"),
@@ -231,9 +236,12 @@ impl fmt::Debug for Dur {
     }
 }
 
-/// Seconds with nine decimals: `0.200000000`.
+/// Seconds with nine decimals: `0.200000000`; in the alternate form as a [`Dur`].
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            return in_ms(self.0, f);
+        }
         write!(f, "{}.{:09}", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
     }
 }
@@ -244,9 +252,25 @@ impl fmt::Debug for Time {
     }
 }
 
+fn in_ms(ns: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let ns = if ns < 1000 { ns } else { (ns + 500) / 1000 * 1000 };
+    let text = format!("{}.{:06}", ns / 1_000_000, ns % 1_000_000);
+    write!(f, "{} ms", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_in_a_sentence_is_in_milliseconds_to_the_microsecond() {
+        assert_eq!(format!("{:#}", Time::from_nanos(190_287_000)), "190.287 ms");
+        assert_eq!(format!("{:#}", Dur::from_nanos(6_482_499)), "6.482 ms");
+        assert_eq!(format!("{:#}", Dur::from_secs(3)), "3000 ms");
+        assert_eq!(format!("{:#}", Dur::from_micros(50)), "0.05 ms");
+        assert_eq!(format!("{:#}", Dur::from_nanos(300)), "0.0003 ms");
+        assert_eq!(format!("{:#}", Dur::ZERO), "0 ms");
+    }
 
     #[test]
     fn a_duration_prints_in_the_largest_unit_that_is_exact() {

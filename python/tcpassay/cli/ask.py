@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tcpassay.plan.read import Plan
     from tcpassay.results import Results
 
-UNDECIDED = 3
+NONE, UNDECIDED = 1, 3
 
 
 def ask(
@@ -36,6 +36,13 @@ def ask(
     metric: Annotated[
         str | None,
         typer.Option(help="The metric that decides.", metavar="NAME", show_default="the first of the plan"),
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A condition that the answer must meet, as `saturation >= 90%`; may be given several times.",
+            metavar="CONDITION",
+        ),
     ] = None,
     confidence: Annotated[
         str, typer.Option(help="The confidence of all statements of the answer together.", metavar="SHARE")
@@ -60,12 +67,13 @@ def ask(
 
     It runs the cases of the plan with more and more seeds until one value is best, until the best ones differ by less
     than what matters, or until the budget ends; a value to which another is better runs no further. It answers in a
-    paragraph, a table and a figure. The confidence holds for all looks at the results together. Exit code 0: answered.
-    2: an error in the input. 3: the budget did not suffice.
+    paragraph, a table and a figure. The confidence holds for all looks at the results together, and for the conditions
+    of `--require`. Exit code 0: answered. 1: no value meets the conditions. 2: an error in the input. 3: the budget did
+    not suffice.
 
-    Example: `tcpassay ask rack --set link.rate=25Gbit`.
+    Example: `tcpassay ask rack --set link.rate=25Gbit --require 'saturation >= 90%'`.
     """
-    from tcpassay import asking  # noqa: PLC0415 - start-up time
+    from tcpassay import asking, conditions  # noqa: PLC0415 - start-up time
     from tcpassay.plan import read  # noqa: PLC0415 - start-up time
     from tcpassay.trust import ask as trust  # noqa: PLC0415 - start-up time
 
@@ -74,7 +82,8 @@ def ask(
     least = share("--confidence", confidence, 0.9999)
     if least <= 0.5:  # noqa: PLR2004 - a coin has it
         raise UserError(f"`--confidence {confidence}`: give a share above 50 %")
-    wish = asking.Question((), "", least, share("--relevant", relevant, 1.0), budget, seconds)
+    wished = conditions.parsed(require or (), wanted)
+    wish = asking.Question((), "", least, share("--relevant", relevant, 1.0), budget, seconds, wished)
     question = asking.understood(wanted, ",".join(choose or []).split(",") if choose else [], metric, wish)
     asking.plan_file(wanted)  # before anything runs
     folder = out or Path("results") / f"{wanted.spec.name}-ask"
@@ -88,6 +97,8 @@ def ask(
         _told(answer, folder, figure, file)
     if answer.ending is asking.Ending.BUDGET:
         raise typer.Exit(UNDECIDED)
+    if answer.ending is asking.Ending.NONE:
+        raise typer.Exit(NONE)
 
 
 def _file(plan: Path, settings: list[str] | None, out: Path | None) -> Path:

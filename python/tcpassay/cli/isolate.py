@@ -75,7 +75,7 @@ def isolate(
     that the same command continues after an interrupt or after the budget was used up.
 
     Exit code 0: isolated and proven by resetting each setting. 1: a finding does not reproduce, occurs in every run,
-    or is not proven. 2: an error in the input. 130: interrupted, or the budget is used up.
+    or is not proven. 2: an error in the input. 130: interrupted, the budget is used up, or a program was changed.
 
     Example: `tcpassay isolate results/demo late-ack`.
     """

@@ -30,8 +30,9 @@ def table(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            help="Parameter of the rows; a second one for the columns. Default: that with the largest effect.",
-            metavar="PATH",
+            help="Parameter of the rows; a second one for the columns. Of more the last has the columns, the rows are "
+            "combinations. Default: that with the largest effect.",
+            metavar="PATH[,PATH]",
         ),
     ] = None,
     cases: Annotated[
@@ -58,7 +59,7 @@ def table(
     goodput, share, retransmitted, timeouts, min_rtt and srtt of the whole run.
 
     Examples: `tcpassay table DIR --metric rtt_p99 --by queue.limit --by stack.cc --format latex`;
-    `tcpassay table DIR --per host`.
+    `tcpassay table DIR --by link.loss,queue.limit,stack.cc`; `tcpassay table DIR --per host`.
     """
     from tcpassay.results import load  # noqa: PLC0415 - polars is most of the start-up time
 
@@ -73,9 +74,12 @@ def table(
     wanted = [str(name) for one in metric or () for name in listing.chosen(known, [one], "metric")]
     default = list(known) if per else DEFAULT
     shown = wanted or [name for name in default if any(run.metrics.get(name) is not None for run in runs)]
-    chosen = [levels.parameter("--by", name, runs) for name in by or ()]
+    named = [name.strip() for option in by or () for name in option.split(",")]
+    chosen = list(dict.fromkeys(levels.parameter("--by", name, runs) for name in named))
     if len(chosen) > MOST:
-        raise UserError("`--by`: give one or two parameters")
+        *rows, column = chosen
+        joined, runs = levels.combined(runs, rows)
+        chosen = [joined, column]
     if cases or (per and not chosen):
         if json_:
             _print(terminal.json_text(_cases(runs, shown)), out)

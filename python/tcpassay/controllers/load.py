@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Final
 
+from tcpassay.controllers.names import nearest, used
 from tcpassay.trust import consent
 
 LONGEST: Final = 1 << 20
@@ -42,6 +43,8 @@ ALLOWED: Final = frozenset(
 )
 """The modules that a controller may import."""
 _STEP: Final = "__step__"
+_SWITCHES: Final = ("wants_sent", "governs_recovery")
+"""Attributes of a class that the data plane reads."""
 
 
 class RaisedError(Exception):
@@ -88,6 +91,9 @@ def load(source: str, file: str, name: str, step: Callable[[], bool]) -> type:
         raise NameError(f"{file} has no class `{name}`")  # noqa: TRY004 - the name is what is wrong
     if not callable(getattr(found, "on", None)):
         raise TypeError(f"{file}: `{name}` has no method `on(self, view, event)`")
+    for said in vars(found):
+        if not said.startswith("_") and (meant := nearest(said, _SWITCHES)) and said not in used(found):
+            raise TypeError(f"{file}: `{said}` of `{name}` has no effect; did you mean `{meant}`?")
     on = getattr(found, "on")  # noqa: B009 - the attribute is the user's
 
     def told(self: object, view: object, event: object) -> object:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from tcpassay._native import Ack, Congestion, Control, RecoveryExit, Resume, Timeout, View
+from tcpassay.controllers.names import methods, nearest, used
 
 if TYPE_CHECKING:
     from random import Random
@@ -18,10 +19,6 @@ INFINITE: Final = (1 << 64) - 1
 
 
 _METHODS: Final = ("grow", "reduce", "leave_slow_start", "observe", "reset")
-_NEAR: Final = {
-    f"{name}{end}": name for name in _METHODS for end in ("s", "d", "ed", "th", "ing", "_window")
-} | {f"on_{name}": name for name in _METHODS}
-"""Names that would override nothing, and those that were probably meant."""
 
 
 class Window:
@@ -33,10 +30,12 @@ class Window:
     def __init_subclass__(cls) -> None:
         """Refuses a method that overrides nothing because of its name."""
         super().__init_subclass__()
-        for name in vars(cls):
-            meant = _NEAR.get(name)
-            if meant is not None and meant not in vars(cls):
-                raise TypeError(f"`{name}` of {cls.__name__} overrides nothing; did you mean `{meant}`?")
+        for name in methods(cls):
+            meant = nearest(name, _METHODS)
+            if meant is not None and meant not in vars(cls) and name not in used(cls):
+                raise TypeError(
+                    f"`{name}` of {cls.__name__} overrides nothing and is not called; did you mean `{meant}`?"
+                )
 
     def __init__(self, random: Random) -> None:
         """Creates the controller with the random numbers of its connection."""

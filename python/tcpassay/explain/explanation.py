@@ -23,7 +23,7 @@ from tcpassay.messages import Outcome, Triples
 from tcpassay.recording import Recording
 from tcpassay.result_format import RunRow
 from tcpassay.results import Results, load
-from tcpassay.run.replay import again, spec_of
+from tcpassay.run.replay import again, changed_commands, spec_of
 
 LEAD: Final = 6
 """Number of displayed segments before the first row of the evidence."""
@@ -83,6 +83,8 @@ class Explanation:
     """Triples of the isolated cause; empty if the finding was not isolated."""
     neighbour: Neighbour | None
     evidence: Evidence
+    isolation: CauseRow | None = None
+    """The cause as `isolate` stored it, with what was proven."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -144,6 +146,7 @@ def explain(folder: Path, finding: str, *, most: int = MOST) -> Explanation:
         () if cause is None else tuple(cause["cause"]),
         neighbour,
         evidence,
+        cause,
         tuple(work.notes),
     )
 
@@ -156,6 +159,7 @@ class _Work:
         self._run = run
         self._cause = cause
         self._spec, self.notes = spec_of(results)
+        self.notes += changed_commands(results, [run])
         self.isolated = False
         self.triples: Triples = run["triples"]
         """The settings of the displayed run."""

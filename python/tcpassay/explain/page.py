@@ -68,10 +68,7 @@ def page(explanation: Explanation) -> Page:
         "## Settings",
         "A setting that is not listed has its default. Times are virtual, so that the run can be repeated exactly.",
         _block("toml", [*settings, f"# seed {evidence.seed}"]),
-        *(
-            ["The smallest set of settings that shows it, each of which is needed:", "\n".join(causes)]
-            * bool(causes)
-        ),
+        *([_proven(explanation), "\n".join(causes)] * bool(causes)),
         "## What happened",
         _block("text", [_drawn(explanation), marks(explanation)]),
         *(["\n".join(neighbour_words(explanation))] * (explanation.neighbour is not None)),
@@ -82,6 +79,22 @@ def page(explanation: Explanation) -> Page:
         "the behaviour as it is, not as the rule demands it, and no other settings than those of a socket.",
     ]
     return Page("\n\n".join(parts) + "\n", script, evidence.capture)
+
+
+def _proven(explanation: Explanation) -> str:
+    """What was shown about the cause, before the list of its settings."""
+    found = explanation.isolation
+    if found is not None and found["proven"]:
+        return "The smallest set of settings that shows it; it is gone whichever of them is reset:"
+    why = f" ({found['why_not']})" if found is not None and found["why_not"] else ""
+    if found is not None and found["complete"]:
+        gone = {row["path"] for row in found["proof"] if row["gone"]}
+        left = ", ".join(f"`{one['path']}`" for one in explanation.cause if one["path"] not in gone)
+        return (
+            f"A set of settings that shows it and of which no part was found that does{why}. That it is gone without "
+            f"them is not shown for {left}:"
+        )
+    return f"The smallest set so far that shows it{why}. It is not proven that each of them is needed:"
 
 
 def _sentence(text: str) -> str:

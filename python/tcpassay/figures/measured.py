@@ -319,9 +319,25 @@ def _bar(found: Values, wanted: Wanted) -> Figure:
     axes = drawn.subplots()
     axis = _value_axis(found, wanted, means=True, bars=True)
     width, offsets = _slots(found)
-    handles = []
+    handles: list[Any] = []
     for number, (column, offset) in enumerate(zip(found.columns, offsets, strict=True)):
         shown = [(place, one) for place, row in enumerate(found.rows) if (one := found.mean(row, column))]
+        if axis.scale == "log":
+            # The length of a bar would depend on where the axis begins.
+            handles.append(
+                axes.errorbar(
+                    [place + offset for place, _ in shown],
+                    [one.mean / axis.unit for _, one in shown],
+                    yerr=_bars([one for _, one in shown], axis),
+                    color=style.CYCLE[number % len(style.CYCLE)],
+                    linestyle="none",
+                    marker=style.MARKERS[number % len(style.MARKERS)],
+                    markersize=4.5,
+                    capsize=2,
+                    elinewidth=0.8,
+                )
+            )
+            continue
         look: Any = {
             "color": _light(style.CYCLE[number % len(style.CYCLE)]),
             "edgecolor": "#333333",

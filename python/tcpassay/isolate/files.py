@@ -1,7 +1,7 @@
 """The files of an isolation in `isolate/` of a result folder: its runs, and for each cause a file and a plan."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, cast
 
@@ -9,6 +9,7 @@ from tcpassay import _native
 from tcpassay._native import __version__
 from tcpassay.errors import Place, UserError
 from tcpassay.isolate.cause import Cause, CauseRow
+from tcpassay.kernel import store
 from tcpassay.output import write_whole
 from tcpassay.plan import write
 from tcpassay.plan.fields import Scalar
@@ -23,8 +24,10 @@ FOLDER: Final = "isolate"
 FORMAT: Final = 2
 
 
-def meaning(substrates: Iterable[str], oracles: Iterable[str]) -> dict[str, str | None]:
-    """A digest of the inputs of a run besides its case: programs, kernels and oracles."""
+def meaning(
+    substrates: Iterable[str], oracles: Iterable[str], commands: Mapping[str, str] | None = None
+) -> dict[str, str | None]:
+    """A digest of the inputs of a run besides its case: programs, kernels, commands of `exec:` and oracles."""
     judge = Path(__file__).parent.parent / "judge"
     sources = b"".join(file.read_bytes() for file in sorted(judge.rglob("*.py")))
     made: dict[str, str | None] = {
@@ -33,11 +36,24 @@ def meaning(substrates: Iterable[str], oracles: Iterable[str]) -> dict[str, str 
         "data plane": _of_file(Path(str(_native.__file__))),
         "oracles": checksum(sources + json.dumps(sorted(oracles)).encode()),
     }
+    made |= commands or {}
     for name in sorted(substrates):
         if name != "model":
             made[name] = release(name)
         if name.partition(":")[0] != "model":
             made["agent"] = _of_file(agent_program())
+    return made
+
+
+def programs(substrates: Iterable[str]) -> dict[Path, str]:
+    """The files that runs on these substrates execute, with what each is."""
+    made = {Path(str(_native.__file__)): "the native module"}
+    for name in substrates:
+        kind, _, which = name.partition(":")
+        if kind != "model":
+            made[agent_program()] = "the agent"
+        if kind == "kernel":
+            made[store.find(which or None).folder / "kernel.json"] = f"the kernel of `{name}`"
     return made
 
 

@@ -36,6 +36,8 @@ class Isolation:
     """Findings that were not isolated because the budget was used up or the isolation was interrupted."""
     stopped: str = ""
     """Why it ended before it was complete."""
+    again: bool = False
+    """Whether the same command begins again, because a program was changed, instead of continuing."""
     notes: list[str] = field(default_factory=list)
     runs: int = 0
     made: int = 0

@@ -112,7 +112,7 @@ class Runs:
         )
         if before != meaning:
             self.notes.append(
-                "runs of an earlier isolation are not used: another version, kernel or oracles made them"
+                "runs of an earlier isolation are not used: another version, program, kernel or oracles made them"
             )
             self._database.execute("DELETE FROM runs")
         self._database.execute("INSERT OR REPLACE INTO meta VALUES ('meaning', ?)", (meaning,))

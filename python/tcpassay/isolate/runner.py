@@ -22,6 +22,10 @@ class ExhaustedError(Exception):
     """The budget is used up."""
 
 
+class ChangedError(Exception):
+    """A program was changed, so that further runs cannot be compared with those before."""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """The budget of one isolation; stored runs are free."""
@@ -78,9 +82,11 @@ class Runner:
         limits: Limits,
         budget: Budget,
         more: Callable[[Answer], Iterable[Effect]] | None = None,
+        changed: Callable[[], str] = str,
     ) -> None:
-        """`more` returns further effects of an answer, which no oracle reports."""
+        """`more` returns further effects of an answer, which no oracle reports, `changed` what was changed."""
         self.jobs = jobs
+        self._changed = changed
         self._more = more
         self.made = 0
         """Number of executed runs, without stored results."""
@@ -109,7 +115,10 @@ class Runner:
         return self._known.get(key)
 
     def run(self, jobs: Sequence[Job]) -> list[Ran]:
-        """The results of the jobs, in their order. Raises `ExhaustedError` if the budget is used up before."""
+        """The results of the jobs, in their order.
+
+        Raises `ExhaustedError` if the budget is used up before, `ChangedError` if a program was changed.
+        """
         waiting = {job.key: job for job in jobs if self.known(job.key) is None}
         self._make(list(waiting.values()))
         return [self._known[job.key] for job in jobs]
@@ -126,6 +135,8 @@ class Runner:
                     continue
                 if answer.outcome == "unwritable":
                     raise UserError(f"a run cannot be written: {answer.message}", Place(self._work))
+                if what := self._changed():
+                    raise ChangedError(f"{what} was changed meanwhile")
                 ran = Ran.of(answer, () if self._more is None else self._more(answer))
                 self._runs.put(job.key, ran)
                 self._know(job.key, ran)

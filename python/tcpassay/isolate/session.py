@@ -19,7 +19,7 @@ from tcpassay.isolate.experiment import Experiment, Trials, miss, request_of
 from tcpassay.isolate.isolation import Isolation, Options
 from tcpassay.isolate.ran import Effect, Runs
 from tcpassay.isolate.reproduce import Unreproduced, why_not
-from tcpassay.isolate.runner import ExhaustedError, Runner
+from tcpassay.isolate.runner import ChangedError, ExhaustedError, Runner
 from tcpassay.isolate.symptoms import Suspicion, Symptom, by_effect, chosen, effect_of, symptoms
 from tcpassay.isolate.triples import (
     DURATION,
@@ -40,8 +40,11 @@ from tcpassay.results import Results, load
 from tcpassay.run.folder import own
 from tcpassay.run.inputs import base_of
 from tcpassay.run.pool import Limits
+from tcpassay.run.replay import changed_commands
 from tcpassay.run.settings import limits_of
 from tcpassay.substrate import substrate_of
+from tcpassay.trust import consent
+from tcpassay.trust.unchanged import Unchanged
 
 MOST_UNREPRODUCED: Final = 3
 """Number of findings of one kind that do not reproduce, after which the others of this kind are skipped."""
@@ -69,7 +72,11 @@ def isolate(
     owner = own(folder)
     try:
         oracles = {effect.oracle for one in there for effect in one.effects}
-        meaning = files.meaning({one.substrate for one in there}, oracles)
+        substrates = {one.substrate for one in there}
+        commands = consent.command_digests(one.triples for one in there)
+        isolation.notes += changed_commands(results, results.runs)
+        meaning = files.meaning(substrates, oracles, commands)
+        unchanged = Unchanged(commands, files.programs(substrates))
         if beyond is None:
             runs = Runs(folder / files.FOLDER, meaning)
         else:
@@ -81,7 +88,8 @@ def isolate(
         work = folder / files.FOLDER / ".work"
         try:
             more = None if beyond is None else _shown(beyond.bound)
-            with Stop(), Runner(runs, work, jobs, _limits(spec, results), options.budget, more) as runner:
+            limits = _limits(spec, results)
+            with Stop(), Runner(runs, work, jobs, limits, options.budget, more, unchanged.changed) as runner:
                 runner.watch = lambda made: watch(f"{made} runs")
                 session = Session(results, spec, there, runner, options, isolation)
                 session.beyond = beyond
@@ -179,6 +187,8 @@ class Session:
                 self._one(symptom, effect)
         except ExhaustedError:
             self.made.stopped = "the budget is used up"
+        except ChangedError as error:
+            self.made.stopped, self.made.again = str(error), True
         except KeyboardInterrupt:
             self.made.stopped = "interrupted"
         if wanted is None:
@@ -221,8 +231,10 @@ class Session:
         )  # fmt: skip
         try:
             self._search(cause, experiment, short, symptom)
-        except (ExhaustedError, KeyboardInterrupt) as error:
+        except (ExhaustedError, ChangedError, KeyboardInterrupt) as error:
             cause.why_not = "interrupted" if isinstance(error, KeyboardInterrupt) else "the budget is used up"
+            if isinstance(error, ChangedError):
+                cause.why_not = str(error)
             if short.smallest is not None and not cause.complete:
                 cause.triples = tuple(sorted(short.smallest, key=str))
             raise

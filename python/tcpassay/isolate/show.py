@@ -33,7 +33,8 @@ def show(isolation: Isolation, console: Console) -> None:
         console.print(f"[yellow]{escape(said)}[/]\n", highlight=False)
     if isolation.stopped:
         left = f"; {len(isolation.left)} findings are left" if isolation.left else ""
-        said = f"{isolation.stopped}{left}: the same command continues from here"
+        then = "the same command begins again" if isolation.again else "the same command continues from here"
+        said = f"{isolation.stopped}{left}: {then}"
         console.print(f"[yellow]{escape(said)}[/]", highlight=False)
     elif not (isolation.causes or isolation.everywhere or isolation.unreproduced):
         console.print("The runs there have no findings.", highlight=False)

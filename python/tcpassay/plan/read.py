@@ -28,6 +28,7 @@ from tcpassay.plan import (
     idle,
     load,
     model,
+    reordering,
     table,
     words,
     write,
@@ -115,7 +116,8 @@ def read(text: str, file: Path, strength: int | None = None, substrates: list[st
     loads = load.notes(made.cases, file.parent)
     logs = event_log.notes(spec, made.cases)
     unused = idle.notes(spec, made.cases)
-    plan = Plan(file, text, spec, made.cases, made.suite, (*made.notes, *loads, *logs, *unused))
+    late = reordering.notes(made.cases)
+    plan = Plan(file, text, spec, made.cases, made.suite, (*made.notes, *loads, *logs, *unused, *late))
     _fail_if(_references(plan, doc))
     return plan
 

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,6 +12,7 @@ from tcpassay import _native
 from tcpassay._native import __version__
 from tcpassay.result_format import Environment
 from tcpassay.substrate import release
+from tcpassay.trust import consent
 
 _LIBRARIES = ("numpy", "polars")
 
@@ -23,8 +24,8 @@ def table_version() -> str:
     return hashlib.sha256(tables.encode()).hexdigest()[:12]
 
 
-def environment(substrates: Iterable[str]) -> Environment:
-    """The machine, the versions, and the systems of the substrates."""
+def environment(substrates: Iterable[str], cases: Iterable[Mapping[str, object]]) -> Environment:
+    """The machine, the versions, the systems of the substrates, and the programs that the cases start."""
     return {
         "tcpassay": __version__,
         "tables": table_version(),
@@ -37,6 +38,7 @@ def environment(substrates: Iterable[str]) -> Environment:
         "python": platform.python_version(),
         "libraries": {name: _version(name) for name in _LIBRARIES},
         "substrates": {name: release(name) for name in substrates},
+        "commands": consent.command_digests(cases),
     }
 
 

@@ -2,7 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +23,11 @@ from tcpassay.run.pool import Pool
 from tcpassay.run.settings import limits_of, oracles_of, wanted_of
 from tcpassay.substrate import release, substrate_of
 from tcpassay.substrate.base import without_events
+from tcpassay.trust import consent
 
 INDEX = "recording.json"
+_DIGITS = 12
+"""Digits of a digest in a note."""
 _SHOWN = 3
 """Maximum number of listed ids if a prefix is ambiguous."""
 
@@ -232,7 +235,20 @@ def _versions(results: Results, run: RunRow, notes: list[str]) -> bool:
     ours = release(substrate)
     if made_by != ours:
         notes.append(f"on the substrate `{substrate}` the run was made by Linux {made_by}; this is {ours}")
+    notes += changed_commands(results, [run])
     return other
+
+
+def changed_commands(results: Results, runs: Iterable[RunRow]) -> list[str]:
+    """A sentence for each command of these runs that is not the one with which the results were made."""
+    before = results.environment.get("commands") or {}
+    now = consent.command_digests(run.get("triples") or {} for run in runs)
+    return [
+        f"`{name}` was changed after the results were made (SHA-256 {before[name][:_DIGITS]} then, {digest[:_DIGITS]} "
+        "now): this is another program"
+        for name, digest in now.items()
+        if name in before and before[name] != digest
+    ]
 
 
 def within(run: RunRow, results: Results) -> None:

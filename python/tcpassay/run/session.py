@@ -23,7 +23,7 @@ from tcpassay.metric_table import MetricTable
 from tcpassay.plan.expand import Case
 from tcpassay.plan.read import Plan, read
 from tcpassay.quantile import median
-from tcpassay.result_format import NOT_RUN, DifferenceRow, RunKey, Work, WorkDone
+from tcpassay.result_format import NOT_RUN, DifferenceRow, Environment, RunKey, Work, WorkDone
 from tcpassay.run import growth, inputs
 from tcpassay.run.answers import answer_of, payload_of
 from tcpassay.run.environment import environment, table_version
@@ -202,8 +202,11 @@ class Session:
         """Records the start of work and the environment in the journal."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         begun: Work = {"started": now, "jobs": jobs, "executor": executor, "load": load}
-        self._note(sessions=json.dumps([*self._work, begun | environment(self.plan.spec.substrates)]))
+        self._note(sessions=json.dumps([*self._work, begun | self._environment()]))
         self._begun = True
+
+    def _environment(self) -> Environment:
+        return environment(self.plan.spec.substrates, (case.triples for case in self.plan.cases))
 
     def end_work(self, load: list[float] | None) -> None:
         """Records the end of work, unless an interrupt came before its start was recorded."""
@@ -284,7 +287,7 @@ class Session:
         runs |= {key: _median(repeated) for key, repeated in again.items()}
         sessions = self._work
         here: Work = {"started": None, "jobs": None}
-        here = sessions[-1] if sessions else {**here, **environment(self.plan.spec.substrates)}
+        here = sessions[-1] if sessions else {**here, **self._environment()}
         about: WorkDone = {**here, "started": (sessions or [here])[0]["started"], "sessions": sessions}
         search = None if self.growth is None else self.growth.strategy.as_json()
         return Result(

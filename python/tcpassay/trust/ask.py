@@ -66,8 +66,8 @@ def _failing(wanted: Plan) -> Iterator[Problem]:
 
 def _refusal(new: Sequence[Needed], place: Path) -> Iterator[Problem]:
     yield Problem(
-        "the command would execute or read these files, which you have neither accepted nor run before; read them, "
-        "then give --allow-code",
+        "the command would execute or read these files, which you have neither accepted nor run before (one that was "
+        "edited is another one); read them, then give --allow-code",
         Place(place),
     )
     for one in new[:_SHOWN]:

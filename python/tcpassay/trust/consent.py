@@ -11,6 +11,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
+
+STACK: Final = "stack.implementation"
+"""The parameter whose value may be a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,13 @@ def command_code(command: str, files: Mapping[int, Path] | None = None) -> bytes
     """
     found = command_files(command) if files is None else files
     return "\n".join([command, *(file_digest(found[place]) for place in sorted(found))]).encode()
+
+
+def command_digests(cases: Iterable[Mapping[str, object]]) -> dict[str, str]:
+    """The digest of each command of `exec:` that the settings of cases name."""
+    values = (str(value) for triples in cases for path, value in triples.items() if path.endswith(STACK))
+    named = dict.fromkeys(found for value in values if (found := command(value)) is not None)
+    return {name: digest(command_code(name)) for name in named}
 
 
 def grant(digests: Iterable[str]) -> None:

@@ -32,7 +32,7 @@ def commands(triples: Triples) -> Iterator[dict[str, dict[int, Path]]]:
     copies are removed at the end. Raises `ConsentError` for a command that is not accepted, `OSError` for a file that
     cannot be copied.
     """
-    values = [str(value) for path, value in triples.items() if path.endswith("stack.implementation")]
+    values = [str(value) for path, value in triples.items() if path.endswith(consent.STACK)]
     named = dict.fromkeys(command for value in values if (command := consent.command(value)) is not None)
     if not named:
         yield {}

@@ -168,8 +168,10 @@ impl Clause {
                  Linux `tcp_is_cwnd_limited`)."
             }
             Clause::Reduces => {
-                "Congestion must be answered (RFC 5681 section 3.1, equation 4; RFC 3168 section 6.1.2). 96 % is \
-                 far above any known reduction."
+                "Congestion must be answered (RFC 5681 section 3.1, equation 4; RFC 3168 section 6.1.2). The check \
+                 allows every fixed factor up to 0.96. A rule that sets the window from an estimate of the path \
+                 (Westwood: bandwidth times the shortest round-trip time) keeps it where the estimate is higher; \
+                 that is its design, and such a class keeps the contract `any` only."
             }
             Clause::OncePerWindow => {
                 "All losses and marks of one window are one sign of congestion (RFC 6675 section 5, RFC 3168 \

@@ -374,9 +374,7 @@ fn segments_of(recording: &Recording) -> Vec<usize> {
 
 /// A time in milliseconds, to the microsecond.
 pub(crate) fn ms(ns: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "times of a run are below 2^53 ns")]
-    let text = format!("{:.3}", ns as f64 / 1e6);
-    format!("{} ms", text.trim_end_matches('0').trim_end_matches('.'))
+    format!("{:#}", Dur::from_nanos(ns))
 }
 
 /// [`ms`] of a point in time.

@@ -48,7 +48,7 @@ impl BbrDrain {
             self.done = true;
             found.add(step.of_sender(context, NAME, "BBR does not drain the queue of its startup").since(row, since).warning(), || {
                 format!(
-                    "The startup of {} ended at {since} with a bandwidth-delay product of {product} bytes; since then, for {}, more was always \
+                    "The startup of {} ended at {since:#} with a bandwidth-delay product of {product} bytes; since then, for {:#}, more was always \
                      in flight, now {flight} bytes (BBR, Drain).", context.who(step.flow), step.at().since(since)
                 )
             });

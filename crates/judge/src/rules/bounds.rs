@@ -85,7 +85,7 @@ impl Rule for Bounds {
                 if bytes > half.window.saturating_mul(rounds) {
                     found.add(one("more than a window per round trip", Level::Error), || {
                         format!(
-                            "{bytes} bytes were delivered in {time}; the largest window was {}, and a round trip takes at least {rtt}.",
+                            "{bytes} bytes were delivered in {time:#}; the largest window was {}, and a round trip takes at least {rtt:#}.",
                             half.window
                         )
                     });
@@ -106,7 +106,7 @@ impl Rule for Bounds {
                 {
                     found.add(one("far below what the path allows", Level::Warning), || {
                         format!(
-                            "{bytes} bytes were delivered in {time}, with {} reductions of the window; a twentieth of what rate, window \
+                            "{bytes} bytes were delivered in {time:#}, with {} reductions of the window; a twentieth of what rate, window \
                              and losses allow is {least}.", half.reductions
                         )
                     });

@@ -69,7 +69,7 @@ impl CeChange {
             step.of_receiver(context, NAME, "a change of CE is not acknowledged at once").since(row, since),
             || {
                 format!(
-                    "At {since} data up to position {until} reached {} with another CE mark than the data before, and {} later it had not acknowledged them (RFC 8257 section 3.2).", context.who(step.flow), step.at().since(since)
+                    "At {since:#} data up to position {until} reached {} with another CE mark than the data before, and {:#} later it had not acknowledged them (RFC 8257 section 3.2).", context.who(step.flow), step.at().since(since)
                 )
             },
         );

@@ -160,8 +160,8 @@ impl Line {
         self.above = None;
         found.add(step.of_receiver(context, NAME, "a queue stays above its target").since(row, since).warning(), || {
             format!(
-                "Since {since} every packet of {} waited longer than {} in a queue with CoDel, the last one {waited}, with more than {behind} \
-                 bytes behind it, and none was dropped or marked for {} (RFC 8289 section 5).",
+                "Since {since:#} every packet of {} waited longer than {:#} in a queue with CoDel, the last one {waited:#}, with more than {behind} \
+                 bytes behind it, and none was dropped or marked for {:#} (RFC 8289 section 5).",
                 context.who(step.peer), queue.target, left.since(since)
             )
         });

@@ -82,7 +82,7 @@ impl Rule for Fairness {
             };
             found.add(one, || {
                 format!(
-                    "In the second half of the run {} received {own} bytes; the mean of the {} flows with equal settings is {mean}. A round trip takes {rtt}.", flow.name, alike.len()
+                    "In the second half of the run {} received {own} bytes; the mean of the {} flows with equal settings is {mean}. A round trip takes {rtt:#}.", flow.name, alike.len()
                 )
             });
         }

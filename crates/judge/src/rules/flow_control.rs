@@ -2,7 +2,7 @@
 
 use super::cork::Cork;
 use super::names::FLOW_CONTROL as NAME;
-use crate::finding::{Findings, Oracle};
+use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
 use tcpassay_units::{Dur, Time};
@@ -27,10 +27,19 @@ struct Half {
     offered: (u64, usize),
     /// Exponent of the largest power of two that divides every window announced.
     scale: Option<u32>,
-    /// Time and row since which the announced window has been smaller than a segment although the
-    /// application has read everything.
-    owes: Option<(Time, usize)>,
+    owes: Option<Owed>,
     cork: Cork,
+}
+
+/// An announced window that is smaller than a segment although the application has read everything.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    since: Time,
+    row: usize,
+    /// The right edge, and the position up to which everything arrived and was read.
+    edge: u64,
+    read: u64,
+    told: bool,
 }
 
 /// Implements the rules in the documentation of this module.
@@ -52,7 +61,7 @@ impl Rule for FlowControl {
         }
         if step.role.receives {
             update_follows(half, context, step, found);
-            step.deadline(half.owes.map(|(since, _)| since), PATIENCE);
+            step.deadline(half.owes.filter(|owed| !owed.told).map(|owed| owed.since), PATIENCE);
         }
         if step.role.sends {
             half.cork.on(context, step, found);
@@ -80,15 +89,18 @@ fn edge_stays(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &m
     // An ACK below RCV.NXT announces the window that belongs to RCV.NXT. Linux's DCTCP sends such an ACK at
     // a change of CE (`dctcp_ece_ack_update`).
     if edge + unit <= before && ack >= step.before.frontier {
-        found.add(
-            step.of_receiver(context, NAME, "the right edge of the window moved left").since(row, step.at()),
-            || {
-                format!(
-                    "{} announced a window up to {edge}, after it had announced one up to {before}.",
-                    context.who(step.flow)
-                )
-            },
-        );
+        let one =
+            step.of_receiver(context, NAME, "the right edge of the window moved left").since(row, step.at());
+        // Linux and the model never do what the RFC only advises against.
+        let known = !context.recording.has_unknown_tcp(context.recording.flows[step.flow].from);
+        let level = if known { one.level } else { Level::Warning };
+        found.add(Occurrence { level, ..one }, || {
+            format!(
+                "{} announced a window up to {edge}, after it had announced one up to {before} (RFC 9293 section 3.8.6: a \
+                 receiver SHOULD NOT shrink its window).",
+                context.who(step.flow)
+            )
+        });
     }
     if edge >= before {
         half.offered = (edge, step.row);
@@ -99,24 +111,34 @@ fn edge_stays(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &m
 fn update_follows(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let mss = context.mss(step.peer);
     let now = &step.end.now;
+    // The probe of the peer that ends the wait may itself be accepted and fill the window again.
+    let waited = |owed: &Owed| !owed.told && step.at().since(owed.since) > PATIENCE && !step.is_sent();
+    if let Some(owed) = half.owes.as_mut().filter(|owed| waited(owed)) {
+        owed.told = true;
+        let owed = *owed;
+        found.add(
+            step.of_receiver(context, NAME, "no window update after the application read")
+                .since(owed.row, owed.since),
+            || {
+                format!(
+                    "The application of {} had read everything at {:#}, but its window ends at {}, {} bytes above what had arrived, less than a \
+                     segment of {mss} bytes, and no update was sent (RFC 9293 section 3.8.6.2.2).",
+                    context.who(step.flow), owed.since, owed.edge, owed.edge - owed.read
+                )
+            },
+        );
+    }
     let all_read = step.end.read + 1 >= now.frontier && step.end.above.is_empty();
     let blocked = now.offered < now.frontier + mss && step.end.read > 0 && step.end.fin_in.is_none();
     if !(all_read && blocked && step.end.open && !step.end.over) || step.end.fin_out.is_some() {
         half.owes = None;
-        return;
-    }
-    let (since, row) = *half.owes.get_or_insert((step.at(), step.row));
-    if step.at().since(since) > PATIENCE {
-        half.owes = Some((Time::MAX, row));
-        found.add(
-            step.of_receiver(context, NAME, "no window update after the application read").since(row, since),
-            || {
-                format!(
-                    "The application of {} had read everything at {since}, but its window ends at {}, {} bytes above what has \
-                     arrived, less than a segment of {mss} bytes, and no update was sent.", context.who(step.flow),
-                    now.offered, now.offered - now.frontier
-                )
-            },
-        );
+    } else {
+        half.owes.get_or_insert(Owed {
+            since: step.at(),
+            row: step.row,
+            edge: now.offered,
+            read: now.frontier,
+            told: false,
+        });
     }
 }

@@ -68,7 +68,7 @@ impl GiveUp {
             self.tries = None;
             found.add(step.of_sender(context, NAME, "connection given up too late").since(row, since), || {
                 format!(
-                    "{} still has its connection {waited} after its first timeout or probe without an answer; its user timeout is {patience} (RFC 9293 section \
+                    "{} still has its connection {waited:#} after its first timeout or probe without an answer; its user timeout is {patience:#} (RFC 9293 section \
                      3.9.1, RFC 5482).", context.who(step.flow)
                 )
             });
@@ -92,7 +92,7 @@ impl GiveUp {
         if waited + TICK < least {
             found.add(step.of_sender(context, NAME, "connection given up too early").since(step.row, self.progress), || {
                 format!(
-                    "{} gave up the connection {waited} after it began to retransmit; it must retransmit for at least {least} (RFC 9293 section 3.8.3, RFC 5482).", context.who(step.flow)
+                    "{} gave up the connection {waited:#} after it began to retransmit; it must retransmit for at least {least:#} (RFC 9293 section 3.8.3, RFC 5482).", context.who(step.flow)
                 )
             });
         }

@@ -152,7 +152,7 @@ impl Limited {
         let size = buffer.map_or(String::new(), |size| format!(" (it is set to {size})"));
         format!(
             "{} of {} kbit/s, the flow's share of the path: for {percent} % of the time {reason}{size}. The share times the round-trip time \
-             of {} is {product}.",
+             of {:#} is {product}.",
             rate.bits_per_sec() / 1000,
             share.bits_per_sec() / 1000,
             readable(*rtt)

@@ -206,7 +206,7 @@ impl Hystart {
                 found.add(step.of_sender(context, NAME, "slow start outlasts HyStart's condition").since(row, since), || {
                     format!(
                         "The ACKs of a round of {} came close together for more than half of the shortest round-trip time, or its round-trip times \
-                         had risen by an eighth, at {since}; slow start did not end (Linux: hystart_update).", context.who(step.flow)
+                         had risen by an eighth, at {since:#}; slow start did not end (Linux: hystart_update).", context.who(step.flow)
                     )
                 });
                 return;

@@ -145,8 +145,8 @@ impl Latency {
                 let which = if acks { "the delayed-ACK time" } else { "the smallest RTO" };
                 let reference = if most { "the time of the path," } else { "the median of" };
                 format!(
-                    "{waiting} of {} requests of {} and {} bytes took about {wait} longer than {reference} {}: {which} is {wait}. \
-                     The first of them began at {} and took {}.",
+                    "{waiting} of {} requests of {} and {} bytes took about {wait:#} longer than {reference} {:#}: {which} is {wait:#}. \
+                     The first of them began at {:#} and took {:#}.",
                     group.len(), example.request.get(), example.response.get(), readable(usual), example.start, readable(took(example))
                 )
             });

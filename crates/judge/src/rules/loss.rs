@@ -119,7 +119,7 @@ fn after_timeout(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found:
         half.repairs = None;
         found.add(step.of_sender(context, NAME, "new data after a timeout before what is lost").since(row, at), || {
             format!(
-                "{} had a timeout at {at} during a recovery and then sent new data at position {}, although positions {} to {} were neither \
+                "{} had a timeout at {at:#} during a recovery and then sent new data at position {}, although positions {} to {} were neither \
                  acknowledged nor SACKed nor sent again since (RFC 5682 section 2, RFC 5681 section 3.1).", context.who(step.flow),
                 step.seq(), waits.start, waits.end
             )

@@ -113,15 +113,15 @@ impl Half {
                 None => "an arriving segment ended the silence".to_owned(),
             };
             let waited = timer.map_or(String::new(), |(set, expiry, _)| {
-                format!("; the retransmission timer had been set to {} at {set}", readable(expiry.since(set)))
+                format!("; the retransmission timer had been set to {:#} at {set:#}", readable(expiry.since(set)))
             });
             let doubled = match self.timeouts {
                 0 | 1 => String::new(),
                 n => format!(" after {n} timeouts in a row, which double it each time"),
             };
-            let srtt = self.srtt.map_or(String::new(), |srtt| format!(", with a smoothed round-trip time of {}", readable(srtt)));
+            let srtt = self.srtt.map_or(String::new(), |srtt| format!(", with a smoothed round-trip time of {:#}", readable(srtt)));
             format!(
-                "{} sent nothing for {} while {outstanding} bytes were outstanding, of which data up to {lost} bytes behind SND.UNA \
+                "{} sent nothing for {:#} while {outstanding} bytes were outstanding, of which data up to {lost} bytes behind SND.UNA \
                  were marked as lost: {ended}{waited}{doubled}{srtt}.",
                 context.who(step.flow),
                 readable(silence)

@@ -191,7 +191,7 @@ impl QuickAck {
             step.of_receiver(context, NAME, "an ACK that Linux does not delay is delayed").since(row, since).warning(),
             || {
                 format!(
-                    "{} received {why}, at {since}, and had not acknowledged position {until} {} later (Linux: `tcp_ecn_accept_cwr`, \
+                    "{} received {why}, at {since:#}, and had not acknowledged position {until} {:#} later (Linux: `tcp_ecn_accept_cwr`, \
                      `__tcp_ecn_check_ce`, `tcp_cleanup_rbuf`, `tcp_event_data_recv`).", context.who(step.flow), step.at().since(since)
                 )
             },

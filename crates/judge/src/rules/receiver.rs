@@ -71,8 +71,8 @@ impl AtOnce {
 struct Half {
     /// The first arrival since the last ACK that must be acknowledged at once: time, row, reason.
     urgent: Option<(Time, usize, AtOnce)>,
-    /// Time and row since which too many full segments have been unacknowledged.
-    many: Option<(Time, usize)>,
+    /// Time and row since which too many full segments have been unacknowledged, and their bytes.
+    many: Option<(Time, usize, u64)>,
 }
 
 /// Arrivals since RCV.NXT advanced last.
@@ -150,7 +150,7 @@ impl Rule for Receiver {
             arrival(half, context, step);
         }
         step.deadline(half.urgent.map(|(since, ..)| since), AT_ONCE);
-        step.deadline(half.many.map(|(since, _)| since), AT_ONCE);
+        step.deadline(half.many.map(|(since, ..)| since), AT_ONCE);
     }
 }
 
@@ -176,48 +176,52 @@ fn arrival(half: &mut Half, context: &Context<'_>, step: &Step<'_>) {
     if let Some(why) = why {
         half.urgent.get_or_insert((step.at(), step.row, why));
     }
-    let Some(stack) = context.stack(step.flow) else { return };
+    let stack = context.stack(step.flow);
+    if stack.is_none() && context.captured.is_some() {
+        return;
+    }
     let mss = context.mss(step.peer);
-    let every = u64::from(stack.delayed_ack.every.max(1));
+    // RFC 9293 section 3.8.6.3: every second full segment.
+    let every = stack.map_or(2, |stack| u64::from(stack.delayed_ack.every.max(1)));
     let waiting = now.saturating_sub(step.end.now.acked_out);
     // Linux delays an ACK that would announce a smaller right edge than the last one
     // (`__tcp_ack_snd_check`).
-    let held = stack.delayed_ack.adaptive && step.end.read + 1 < before;
+    let held = adaptive && step.end.read + 1 < before;
     if !held && waiting > 2 * every * mss && step.end.now.offered > now + mss {
-        half.many.get_or_insert((step.at(), step.row));
+        half.many.get_or_insert((step.at(), step.row, waiting));
     }
 }
 
 fn waits(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let patience = if context.captured.is_some() { AT_ONCE_CAPTURED } else { AT_ONCE };
+    let known = !context.recording.has_unknown_tcp(context.recording.flows[step.flow].from);
     if let Some((since, row, why)) = half.urgent
         && step.at().since(since) > patience
     {
         half.urgent = None;
         let one = step.of_receiver(context, NAME, "an ACK that is due at once is missing").since(row, since);
-        let known = !context.recording.has_unknown_tcp(context.recording.flows[step.flow].from);
         found.add(Occurrence { level: why.level(known), ..one }, || {
             let ((what, section), waited) = (why.said(), step.at().since(since));
             format!(
-                "{} received {what} at {since} and had sent no ACK {waited} later ({section}).",
+                "{} received {what} at {since:#} and had sent no ACK {waited:#} later ({section}).",
                 context.who(step.flow)
             )
         });
     }
-    if let Some((since, row)) = half.many
+    if let Some((since, row, bytes)) = half.many
         && step.at().since(since) > AT_ONCE
     {
         half.many = None;
-        found.add(
-            step.of_receiver(context, NAME, "too many full segments are unacknowledged").since(row, since),
-            || {
-                format!(
-                    "{} had {} bytes unacknowledged at {since} and sent no ACK (RFC 9293 section 3.8.6.3).",
-                    context.who(step.flow),
-                    step.end.now.frontier - step.end.now.acked_out
-                )
-            },
-        );
+        let one =
+            step.of_receiver(context, NAME, "too many full segments are unacknowledged").since(row, since);
+        let level = if known { one.level } else { Level::Warning };
+        found.add(Occurrence { level, ..one }, || {
+            format!(
+                "{} had {bytes} bytes unacknowledged at {since:#} and sent no ACK within {AT_ONCE:#} (RFC 9293 section \
+                 3.8.6.3: an ACK SHOULD be sent for every second full segment).",
+                context.who(step.flow)
+            )
+        });
     }
 }
 
@@ -235,7 +239,7 @@ fn gap(gap: &mut Gap, context: &Context<'_>, step: &Step<'_>, found: &mut Findin
             step.of_receiver(context, NAME, "one of the first duplicate ACKs is delayed").since(row, since),
             || {
                 format!(
-                    "{} received data out of order at {since}, not more than {THRESHOLD} segments after the gap, and had sent no ACK {} \
+                    "{} received data out of order at {since:#}, not more than {THRESHOLD} segments after the gap, and had sent no ACK {:#} \
                      later: the sender counts these ACKs (RFC 5681 sections 3.2 and 4.2).", context.who(step.flow),
                     step.at().since(since)
                 )
@@ -337,7 +341,7 @@ fn both_wait(delays: &mut [Delay], context: &Context<'_>, step: &Step<'_>, found
     if all && owed && waited >= DELAYED.min(stack.delayed_ack.timeout) && end.open && end.fin_in.is_none() {
         found.add(step.of_receiver(context, NAME, "both ends wait for a delayed ACK").since(row, since).warning(), || {
             format!(
-                "All data that were sent had reached {} at {since}, it acknowledged them {waited} later, and its peer, which had more to \
+                "All data that were sent had reached {} at {since:#}, it acknowledged them {waited:#} later, and its peer, which had more to \
                  send and room in the announced window, sent nothing meanwhile (RFC 1122 section 4.2.3.2).", context.who(step.flow)
             )
         });

@@ -99,7 +99,7 @@ fn fires(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
             step.of_sender(context, NAME, "no back-off after a timeout").since(row, last),
             || {
                 format!(
-                    "The retransmission timer of {} fired {wait} after it had fired last, and the interval before was {before}; the wait must double (RFC 6298 section 5, rule 5.5).", context.who(step.flow)
+                    "The retransmission timer of {} fired {wait:#} after it had fired last, and the interval before was {before:#}; the wait must double (RFC 6298 section 5, rule 5.5).", context.who(step.flow)
                 )
             },
         );
@@ -123,7 +123,7 @@ fn first_timeout(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mu
     if calm && most > Dur::ZERO && step.end.open && waited > most + most / 8 + KERNEL_TICK {
         found.add(step.of_sender(context, NAME, "the timer fired too late").since(step.row, since), || {
             format!(
-                "The retransmission timer of {} fired {waited} after the last transmission and the last new acknowledgement; the RTO is at most {most} (RFC 6298 section 5, rules 5.1 to 5.3).", context.who(step.flow)
+                "The retransmission timer of {} fired {waited:#} after the last transmission and the last new acknowledgement; the RTO is at most {most:#} (RFC 6298 section 5, rules 5.1 to 5.3).", context.who(step.flow)
             )
         });
     }
@@ -141,8 +141,8 @@ fn too_soon(half: &Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fin
     if plain && step.end.open && step.end.wnd > 0 && waited + TICK * 3 < least {
         found.add(step.of_sender(context, NAME, "the timer fired too early").since(step.row, head.last), || {
             format!(
-                "The retransmission timer of {} fired {waited} after the last transmission of the first outstanding segment; SRTT is {low} at \
-                 least and the smallest RTO is {} (RFC 6298 sections 2.3 and 5).", context.who(step.flow), stack.rto.min
+                "The retransmission timer of {} fired {waited:#} after the last transmission of the first outstanding segment; SRTT is {low:#} at \
+                 least and the smallest RTO is {:#} (RFC 6298 sections 2.3 and 5).", context.who(step.flow), stack.rto.min
             )
         });
     }

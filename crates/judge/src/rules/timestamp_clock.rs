@@ -75,7 +75,7 @@ impl TimestampClock {
             one.host = who;
             found.add(one, || {
                 format!(
-                    "{} sent a segment at {} (position {seq}, ACK {ack}) whose timestamp is {} ms older than its clock was then, compared with its \
+                    "{} sent a segment at {:#} (position {seq}, ACK {ack}) whose timestamp is {} ms older than its clock was then, compared with its \
                      other segments (RFC 7323 section 3.2).", context.who(step.peer), left.at, passed - went
                 )
             });

@@ -116,7 +116,7 @@ impl TracedProbe {
                 step.of_sender(context, NAME, "a second probe before the first was acknowledged").since(row, at).warning(),
                 || {
                     format!(
-                        "{} sent a tail loss probe at {at}, and another one {} later, before the data up to position {until} were \
+                        "{} sent a tail loss probe at {at:#}, and another one {:#} later, before the data up to position {until} were \
                          acknowledged (RFC 8985 section 7.3).", context.who(step.flow), step.at().since(at)
                     )
                 },
@@ -162,8 +162,8 @@ impl TracedProbe {
         if leaves && waited > most {
             found.add(step.of_sender(context, NAME, "a probe too late").since(step.row, since).warning(), || {
                 format!(
-                    "{} sent a tail loss probe {waited} after the last transmission and the last delivery of data; no round trip took longer \
-                     than {longest}, so that {most} are the most (RFC 8985 section 7.2).", context.who(step.flow)
+                    "{} sent a tail loss probe {waited:#} after the last transmission and the last delivery of data; no round trip took longer \
+                     than {longest:#}, so that {most:#} are the most (RFC 8985 section 7.2).", context.who(step.flow)
                 )
             });
         }
@@ -185,8 +185,8 @@ impl TracedProbe {
         if leaves && waited + ROUNDED < least && stack.user_timeout.is_none() {
             found.add(step.of_sender(context, NAME, "a probe too early").since(step.row, acked).warning(), || {
                 format!(
-                    "{} sent a tail loss probe {waited} after an ACK of new data and has sent nothing since; its SRTT is {low} at least, so that the \
-                     probe may come after {least} (RFC 8985 section 7.2).", context.who(step.flow)
+                    "{} sent a tail loss probe {waited:#} after an ACK of new data and has sent nothing since; its SRTT is {low:#} at least, so that the \
+                     probe may come after {least:#} (RFC 8985 section 7.2).", context.who(step.flow)
                 )
             });
         }

@@ -115,7 +115,7 @@ impl TracedRecovery {
             step.of_sender(context, NAME, "a recovery begins without a retransmission").since(row, since),
             || {
                 format!(
-                    "{} began a fast recovery at {since} and sent nothing again at this time; the first retransmission does not wait for room \
+                    "{} began a fast recovery at {since:#} and sent nothing again at this time; the first retransmission does not wait for room \
                      in the window (RFC 6675 section 5, RFC 9937 section 6.2).", context.who(step.flow)
                 )
             },
@@ -132,7 +132,7 @@ impl TracedRecovery {
         let title = "an undo although not all retransmissions were reported as duplicates";
         found.add(step.of_sender(context, NAME, title).since(row, at), || {
             format!(
-                "{} ended a fast recovery at {}, with an ACK that did not advance, before the data up to position {until} were acknowledged; it had \
+                "{} ended a fast recovery at {:#}, with an ACK that did not advance, before the data up to position {until} were acknowledged; it had \
                  sent {again} segments again and DSACKs had reported {reported} (RFC 3708 section 3).", context.who(step.flow), step.at()
             )
         });
@@ -172,7 +172,7 @@ impl TracedRecovery {
             found.add(step.of_sender(context, NAME, "new data before what is lost").since(row, since), || {
                 format!(
                     "In recovery {} sent new data at position {}, although more than three segments above position {position} were SACKed \
-                     since {since} and it was not sent again (RFC 6675 sections 4 and 5, RFC 8985 section 6.2).", context.who(step.flow), step.seq()
+                     since {since:#} and it was not sent again (RFC 6675 sections 4 and 5, RFC 8985 section 6.2).", context.who(step.flow), step.seq()
                 )
             });
         }

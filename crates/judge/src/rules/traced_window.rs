@@ -322,7 +322,7 @@ impl TracedWindow {
         if !rises && step.end.now.cwnd < holds / 4 {
             found.add(step.of_sender(context, NAME, "slow start ends without a sign of congestion").warning(), || {
                 format!(
-                    "Slow start of {} ended with a window of {} bytes, without a loss, a mark, or a longer round-trip time than {shortest}; the bandwidth-delay product of the path is {holds} bytes (RFC 9406 section 4).", context.who(step.flow), step.end.now.cwnd
+                    "Slow start of {} ended with a window of {} bytes, without a loss, a mark, or a longer round-trip time than {shortest:#}; the bandwidth-delay product of the path is {holds} bytes (RFC 9406 section 4).", context.who(step.flow), step.end.now.cwnd
                 )
             });
         }
@@ -375,7 +375,7 @@ impl TracedWindow {
             let first: Occurrence = step.of_sender(context, NAME, "no restart window after idle");
             found.add(first.since(row, step.at()), || {
                 format!(
-                    "{} had sent nothing for longer than its RTO, which is {rto} at most, and then sent more than {most} bytes before an \
+                    "{} had sent nothing for longer than its RTO, which is {rto:#} at most, and then sent more than {most} bytes before an \
                      ACK came: its restart window, or its window halved once per RTO (RFC 5681 section 4.1, RFC 2861).",
                     context.who(step.flow)
                 )

@@ -128,7 +128,7 @@ impl Rule for Utilisation {
             half.since = None;
             found.add(step.of_sender(context, NAME, TITLE).since(row, since), || {
                 format!(
-                    "From {since} to {} {} sent nothing, with {} bytes written and not sent, {} outstanding, a congestion window of {} \
+                    "From {since:#} to {:#} {} sent nothing, with {} bytes written and not sent, {} outstanding, a congestion window of {} \
                      and a peer's window up to {}.", step.at(), context.who(step.flow),
                     step.end.written.saturating_sub(step.before.nxt), step.before.nxt - step.before.una, step.before.cwnd,
                     step.before.edge
@@ -334,7 +334,7 @@ impl Half {
         found.add(step.of_sender(context, NAME, title).since(row, since).warning(), || {
             format!(
                 "The application of {} wrote {WAITS} times at the instant of an ACK although less than half of TCP_NOTSENT_LOWAT had been unsent before, \
-                 the last time from {since} to {} (tcp(7)).", context.who(step.flow), step.at()
+                 the last time from {since:#} to {:#} (tcp(7)).", context.who(step.flow), step.at()
             )
         });
     }
@@ -347,7 +347,7 @@ fn waits_for_ack(context: &Context<'_>, step: &Step<'_>, (since, row): (Time, us
     found.add(step.of_sender(context, NAME, title).since(row, since).warning(), || {
         format!(
             "Hosts sent the rest of what was written, smaller than a segment, {WAITS} times at the instant of an ACK although both windows had permitted it before, \
-             the last time {} from {since} to {} (RFC 9293 section 3.7.4).", context.who(step.flow), step.at()
+             the last time {} from {since:#} to {:#} (RFC 9293 section 3.7.4).", context.who(step.flow), step.at()
         )
     });
 }

@@ -146,7 +146,7 @@ impl ValidatedWindow {
             self.forget();
             found.add(step.of_sender(context, NAME, "a full window grows too slowly").since(row, since).warning(), || {
                 format!(
-                    "In congestion avoidance the window of {} was {from} bytes at {since}; {windows:.1} windows were acknowledged while it was full, \
+                    "In congestion avoidance the window of {} was {from} bytes at {since:#}; {windows:.1} windows were acknowledged while it was full, \
                      and it is {cwnd} bytes, which is less than {factor} segments a window (RFC 5681 section 3.1, RFC 9438 section 4.3).",
                     context.who(step.flow)
                 )
@@ -178,7 +178,7 @@ impl ValidatedWindow {
             let title = "a window grows that the application does not fill";
             found.add(step.of_sender(context, NAME, title).since(arrival.row, arrival.at).warning(), || {
                 format!(
-                    "In congestion avoidance the window of {} grew from {before} to {after} bytes, but since {since} its application has never had as \
+                    "In congestion avoidance the window of {} grew from {before} to {after} bytes, but since {since:#} its application has never had as \
                      much to send as the window holds (RFC 7661 section 1).", context.who(step.flow)
                 )
             });

@@ -230,7 +230,8 @@ impl<'a> MetricContext<'a> {
     }
 }
 
-/// For each connection that is not background traffic: the direction that carried more payload.
+/// For each connection that is not background traffic: the direction that carried more payload. If none carried any,
+/// because each SYN was lost, the first direction of each, so that rates are 0 and not unknown.
 pub(super) fn flows_of_test(recording: &Recording) -> BTreeSet<u32> {
     let mut main: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
     for (place, flow) in recording.data_flows().filter(|(_, flow)| flow.class != BACKGROUND) {
@@ -238,6 +239,11 @@ pub(super) fn flows_of_test(recording: &Recording) -> BTreeSet<u32> {
         let best = main.entry(flow.connection).or_insert((bytes, place));
         if bytes > best.0 {
             *best = (bytes, place);
+        }
+    }
+    if main.is_empty() {
+        for (place, flow) in (0u32..).zip(&recording.flows).filter(|(_, flow)| flow.class != BACKGROUND) {
+            main.entry(flow.connection).or_insert((0, place));
         }
     }
     main.into_values().map(|(_, place)| place).collect()

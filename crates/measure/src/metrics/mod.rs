@@ -4,6 +4,7 @@
 //! metric for which the recording has no data is absent; it is never replaced by 0.
 //!
 //! * *Flows of the test*: for each connection that is not background traffic, the direction that carried more payload.
+//!   If no connection of a run carried payload, because each SYN was lost, each counts with its first direction.
 //! * *Window*: from the end of the warm-up, counted from the start of the first of these flows, to the end of the
 //!   last one, or to the end of the run when one of them was still open. Metrics from counters of the whole run
 //!   (retransmissions, timeouts, drops, marks) include the warm-up, and their definitions state this. Latency

@@ -2,7 +2,7 @@
 
 from tcpassay.stacks.measure.peer import USUAL, Peer
 from tcpassay.stacks.measure.segment import Flag
-from tcpassay.stacks.measure.words import Make, answer, data, spans
+from tcpassay.stacks.measure.words import Make, answer, data, repeated
 
 _LONGEST = 600
 
@@ -59,4 +59,4 @@ def fin_repeats(make: Make) -> str:
     peer.close()
     peer.wait(_LONGEST)
     times = [one.at for one in peer.since(mark) if one.segment.flags & Flag.FIN]
-    return f"{len(times) - 1} times, after {spans(times)}" if len(times) > 1 else "never"
+    return repeated(times, peer.seconds, failed=peer.state.failed)

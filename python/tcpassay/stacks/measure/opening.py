@@ -2,7 +2,7 @@
 
 from tcpassay.stacks.measure.peer import PLAIN, USUAL, stamps
 from tcpassay.stacks.measure.segment import Flag
-from tcpassay.stacks.measure.words import Make, answer, options, span, spans
+from tcpassay.stacks.measure.words import Make, answer, options, repeated, span
 
 _LONG = 600.0
 
@@ -20,7 +20,7 @@ def syn_repeats(make: Make) -> str:
     peer = make()
     times = [one.at for one in [*peer.connect(), *peer.wait(_LONG)]]
     ended = "; then the connection fails" if peer.state.failed else ""
-    return f"{len(times) - 1} times, after {spans(times)}{ended}" if len(times) > 1 else "never"
+    return f"{repeated(times, peer.seconds, failed=peer.state.failed)}{ended}"
 
 
 def syn_ack_repeats(make: Make) -> str:
@@ -29,7 +29,7 @@ def syn_ack_repeats(make: Make) -> str:
     peer.syn(USUAL)
     peer.wait(_LONG)
     times = [one.at for one in peer.log if one.segment.has(Flag.SYN)]
-    return f"{len(times) - 1} times, after {spans(times)}" if len(times) > 1 else "never"
+    return repeated(times, peer.seconds, failed=peer.state.failed)
 
 
 def syn_options(make: Make) -> str:

@@ -5,7 +5,7 @@ import struct
 from tcpassay.stacks.measure import segment as wire
 from tcpassay.stacks.measure.peer import PLAIN, SCALE_7, USUAL, Option, Peer, Sent
 from tcpassay.stacks.measure.segment import Flag
-from tcpassay.stacks.measure.words import Make, answer, data, span, spans
+from tcpassay.stacks.measure.words import Make, answer, data, repeated, span, spans
 
 _LONG = 7200.0
 _RTT = 0.1
@@ -94,8 +94,8 @@ def repeats(make: Make) -> str:
     peer.write(500)
     peer.wait(_LONG)
     times = [one.at for one in data(peer.since(mark))]
-    ended = f"; it fails after {times[-1] - times[0]:.3g} s or later" if peer.state.failed else "; no end"
-    return f"{len(times) - 1} times, after {spans(times)}{ended if times else ''}"
+    ended = f"; it fails after {times[-1] - times[0]:.3g} s or later" if peer.state.failed and times else ""
+    return f"{repeated(times, peer.seconds, failed=peer.state.failed)}{ended}"
 
 
 def _threshold(make: Make, options: list[Option]) -> str:
@@ -202,7 +202,11 @@ def keepalive(make: Make) -> str:
     begin = peer.seconds
     times = [begin, *(one.at for one in peer.wait(600) if not one.segment.flags & Flag.RST)]
     ended = "; then the connection fails" if peer.state.failed else ""
-    return f"{len(times) - 1} probes, after {spans(times, 4)}{ended}" if len(times) > 1 else "none"
+    return (
+        f"{repeated(times, peer.seconds, 'probes', failed=peer.state.failed)}{ended}"
+        if len(times) > 1
+        else "none"
+    )
 
 
 def reset(make: Make) -> str:

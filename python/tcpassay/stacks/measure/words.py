@@ -6,6 +6,8 @@ from itertools import pairwise
 from tcpassay.stacks.measure.peer import Peer, Sent
 from tcpassay.stacks.measure.segment import Flag
 
+_SLACK = 1.1
+"""Part by which an interval may be longer than twice the one before: timers have ticks."""
 Make = Callable[..., Peer]
 """Makes a peer of the stack that is measured, with settings of docs/stacks.md."""
 
@@ -22,6 +24,20 @@ def spans(times: Sequence[float], most: int = 6) -> str:
     gaps = [after - before for before, after in pairwise(times)]
     shown = ", ".join(f"{gap:.3g}" for gap in gaps[:most])
     return f"{shown}{', ...' if len(gaps) > most else ''} s"
+
+
+def repeated(times: Sequence[float], end: float, what: str = "times", *, failed: bool = False) -> str:
+    """How often something was sent again until `end`, with the intervals.
+
+    It goes on if the silence at the end is no longer than the next interval of a back-off would be.
+    """
+    if len(times) < 2:  # noqa: PLR2004 - sent once
+        return "never"
+    ended = failed or end - times[-1] > 2 * _SLACK * (times[-1] - times[-2])
+    count = (
+        f"{len(times) - 1} {what}" if ended else f"at least {len(times) - 1} {what} in {end - times[0]:.3g} s"
+    )
+    return f"{count}, after {spans(times)}"
 
 
 def answer(sent: Sequence[Sent]) -> str:
