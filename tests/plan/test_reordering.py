@@ -36,9 +36,8 @@ def test_a_jitter_longer_than_half_a_packet_is_said_to_reorder(tmp_path: Path, t
 
 def test_the_number_of_cases_is_said(tmp_path: Path) -> None:
     file = tmp_path / "plan.toml"
-    text = (
-        'name = "p"\n[fixed]\n"link.delay" = "10ms"\n"link.jitter" = "100us"\n[axes]\n"link.rate" = ["1Mbit", "100Mbit", "1Gbit"]\n'
-    )
+    fixed = '[fixed]\n"link.delay" = "10ms"\n"link.jitter" = "100us"\n'
+    text = f'name = "p"\n{fixed}[axes]\n"link.rate" = ["1Mbit", "100Mbit", "1Gbit"]\n'
     file.write_text(text, encoding="utf-8")
     (note,) = [note for note in read.read_file(file).notes if "reorders" in note]
     assert "so in 2 of 3 cases" in note
