@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,30 @@ def ends(differing: Mapping[str, int], number: int) -> FollowedCapture:
         }
         made.append(End(f"end {place}", 0, [], 30, 50, done))
     return FollowedCapture(cut=False, error=None, ends=made)
+
+
+def test_the_order_of_the_options_of_a_syn_excludes_profiles(tmp_path: Path) -> None:
+    # Too little for the ACKs to tell the profiles apart.
+    quiet = {"link.loss": "0%", "app.duration": "100ms"}
+    for profile, other in (("linux", "freebsd"), ("freebsd", "linux-6.1")):
+        made = capture(tmp_path / profile / "run", {**quiet, "stack.profile": profile})
+        ranked = {
+            one["profile"]: one["disordered"]
+            for one in json.loads(invoke("identify", made, "--json").stdout)["ranked"]
+        }
+        assert ranked["linux-6.1" if profile == "linux" else "freebsd"] == 0
+        assert ranked[other] > 0
+    alike = ends(dict.fromkeys(STACKS, 0), 1)
+    [end] = alike.ends
+    for name in ("freebsd", "freebsd-rack"):
+        end.profiles[name] = replace(end.profiles[name], syn_order=False)
+    found = identify(alike)
+    assert (found.answer, found.names) == (Answer.FITS, ["linux-6.1", "linux-4.6"])
+    assert found.why.endswith("the order of the options of its SYN is not that of freebsd and freebsd-rack")
+    for name in STACKS:
+        end.profiles[name] = replace(end.profiles[name], syn_order=False)
+    found = identify(alike)
+    assert (found.answer, found.why) == (Answer.NONE, "the options of its SYN are in an order of no profile")
 
 
 def test_profiles_that_a_capture_does_not_tell_apart_are_all_named_and_two_ends_in_a_hundred_may_differ() -> (

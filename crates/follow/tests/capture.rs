@@ -43,6 +43,7 @@ fn end(host: &str, profile: &str, more: &[(&str, &str)]) -> CapturedEnd {
             segment: packet.segment.expect("a TCP segment"),
             ecn: packet.ecn,
             cut: false,
+            layouts: [true; 2],
         })
         .collect();
     let ends = ["10.0.0.2:5001", "10.0.0.1:32768"].map(|end| end.parse::<SocketAddr>().expect("an address"));

@@ -169,7 +169,8 @@ impl Capture {
         let mut logged = Logged { hosts: [0, 1], ..Logged::default() };
         for (number, (us, from, segment, ecn)) in segments.enumerate() {
             let envelope = Envelope { from: ends[from], to: ends[1 - from], ecn, id: 0, ttl: 64 };
-            let headers = Headers { envelope, segment, cut: false, malformed: false, checksum: 0 };
+            let layouts = [true; 2];
+            let headers = Headers { envelope, segment, cut: false, layouts, malformed: false, checksum: 0 };
             let at = Time::ZERO + Dur::from_micros(us);
             made.recording.header.duration = at.since(Time::ZERO);
             logged.packet(at, number as u64 + 1, from, &headers, &mut made);

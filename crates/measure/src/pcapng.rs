@@ -15,7 +15,9 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use tcpassay_units::Time;
-use tcpassay_wire::codec::{Content, Envelope, decode, encode};
+use tcpassay_wire::Layout;
+use tcpassay_wire::codec::{Content, Envelope, decode, encode_as};
+use tcpassay_wire::headers::{self, Extent};
 
 /// Snapshot length: all headers with all options, and hardly any payload.
 const SNAP: u32 = 128;
@@ -101,7 +103,7 @@ fn encode_packet(packet: &PacketRecord, bytes: &mut Vec<u8>) -> Option<u32> {
         Some(segment) => Content::Tcp(*segment),
         None => Content::Udp { len: packet.datagram_len },
     };
-    encode(&envelope, &content, SNAP as usize, bytes).ok()
+    encode_as(&envelope, &content, packet.layout, SNAP as usize, bytes).ok()
 }
 
 fn shorten(packet: &PacketRecord, comment: &mut Option<Cow<'static, str>>) -> PacketRecord {
@@ -158,6 +160,8 @@ pub(crate) fn read(input: impl Read) -> Result<(Vec<CapturePoint>, Vec<PacketRec
 
 fn read_packet(block: &EnhancedPacketBlock<'_>) -> Result<PacketRecord, String> {
     let packet = decode(&block.data).map_err(|e| e.to_string())?;
+    let layouts = headers::read(&block.data, Extent::of(block.original_len)).map(|found| found.layouts);
+    let layout = if layouts == Ok([false, true]) { Layout::FreeBsd } else { Layout::Linux };
     let host = |a: SocketAddr| {
         host_of(a.ip()).ok_or_else(|| format!("{} is not the address of a host of a run", a.ip()))
     };
@@ -178,6 +182,7 @@ fn read_packet(block: &EnhancedPacketBlock<'_>) -> Result<PacketRecord, String> 
         to_port: packet.envelope.to.port(),
         ecn: packet.envelope.ecn,
         id: packet.envelope.id,
+        layout,
         note,
         segment,
         datagram_len,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use strum::{EnumMessage, EnumString, IntoStaticStr, VariantArray};
 use tcpassay_states::SendLimit;
 use tcpassay_units::{Bytes, Dur, Rate, Time};
-use tcpassay_wire::{Ecn, Segment};
+use tcpassay_wire::{Ecn, Layout, Segment};
 
 /// The recording of one run of one case.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -547,6 +547,8 @@ pub struct PacketRecord {
     pub ecn: Ecn,
     /// IP identification, which distinguishes copies.
     pub id: u16,
+    /// The layout of the options of a SYN.
+    pub layout: Layout,
     /// The event of the packet at this point (`dropped: full`, `marked`), written as the comment of the
     /// packet.
     pub note: Option<Reason>,

@@ -101,7 +101,9 @@ pub fn follow_capture(
         let mut by_profile = serde_json::Map::new();
         for (name, config) in &configs {
             let outcome = py.detach(|| capture::follow(end, config));
-            by_profile.insert((*name).clone(), captured(&outcome));
+            let mut told = captured(&outcome);
+            told["syn_order"] = config.flavor.layout().is_none_or(|layout| end.has_order(layout)).into();
+            by_profile.insert((*name).clone(), told);
             py.check_signals()?;
         }
         let within = end.acts_within.as_nanos();

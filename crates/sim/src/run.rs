@@ -182,6 +182,8 @@ fn create_hosts(case: &Case, seed: Seed, built: &mut BuiltNetwork, options: &Sim
         python: options.python,
     });
     stacks.set_interfaces(hosts, watched);
+    stacks
+        .set_layouts(case.hosts.iter().map(|host| host.stack.flavor.layout().unwrap_or_default()).collect());
     for &(s, r) in &case.net.flows {
         let path = case.idle_path(s, r).expect("checked: a path");
         let (s, r) = (u32::try_from(s).expect("few hosts"), u32::try_from(r).expect("few hosts"));

@@ -14,6 +14,7 @@ use crate::tick::TimerTicks;
 use std::sync::Arc;
 use tcpassay_cc::{Arithmetic, ByteCounting, HystartMode};
 use tcpassay_units::{Bytes, Dur};
+use tcpassay_wire::Layout;
 
 /// The window of a sender after an idle time longer than the RTO (`stack.slow_start_after_idle`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -100,6 +101,17 @@ pub enum StackFlavor {
     Linux,
     /// FreeBSD.
     FreeBsd,
+}
+
+impl StackFlavor {
+    /// The order of the options of a SYN, which RFC 9293 leaves open.
+    pub fn layout(self) -> Option<Layout> {
+        match self {
+            StackFlavor::Rfc => None,
+            StackFlavor::Linux => Some(Layout::Linux),
+            StackFlavor::FreeBsd => Some(Layout::FreeBsd),
+        }
+    }
 }
 
 /// The configuration of one stack. `Config::profile` returns the named profiles. Most fields are set by a

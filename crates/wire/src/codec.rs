@@ -8,7 +8,7 @@
 //! whole packet.
 
 use crate::options::{read_options, write_options};
-use crate::{Ecn, Flags, Segment};
+use crate::{Ecn, Flags, Layout, Segment};
 use etherparse::checksum::Sum16BitWords;
 use etherparse::{
     IpDscp, IpEcn, IpFragOffset, IpNumber, Ipv4Header, Ipv4Options, Ipv6FlowLabel, Ipv6Header, TcpHeader,
@@ -127,6 +127,20 @@ pub fn encode(
     snap: usize,
     out: &mut Vec<u8>,
 ) -> Result<u32, EncodeError> {
+    encode_as(envelope, content, Layout::Linux, snap, out)
+}
+
+/// The same with the options of SYNs in a layout.
+///
+/// # Errors
+/// Those of [`encode`].
+pub fn encode_as(
+    envelope: &Envelope,
+    content: &Content,
+    layout: Layout,
+    snap: usize,
+    out: &mut Vec<u8>,
+) -> Result<u32, EncodeError> {
     let whole = packet_len(envelope, content);
     let too_long = EncodeError::TooLong { len: whole };
     let ip_header = if envelope.from.is_ipv4() { 20 } else { 40 };
@@ -137,7 +151,7 @@ pub fn encode(
         Content::Udp { .. } => (pseudo_header(envelope, transport_len, IpNumber::UDP)?, IpNumber::UDP),
     };
     let transport = match content {
-        Content::Tcp(segment) => tcp_header(envelope, segment, sum)?.to_bytes(),
+        Content::Tcp(segment) => tcp_header(envelope, segment, layout, sum)?.to_bytes(),
         Content::Udp { .. } => udp_header(envelope, transport_len, sum).to_bytes().into_iter().collect(),
     };
     match (envelope.from.ip(), envelope.to.ip()) {
@@ -211,11 +225,12 @@ pub(crate) fn pseudo_header(
 pub(crate) fn tcp_header(
     envelope: &Envelope,
     segment: &Segment,
+    layout: Layout,
     sum: Sum16BitWords,
 ) -> Result<TcpHeader, EncodeError> {
     let mut header =
         TcpHeader::new(envelope.from.port(), envelope.to.port(), segment.seq.get(), segment.window);
-    let options = write_options(&segment.options);
+    let options = write_options(&segment.options, layout);
     let len = segment.options.wire_len();
     header.set_options_raw(&options).map_err(|_| EncodeError::Options { len })?;
     header.acknowledgment_number = segment.ack.get();

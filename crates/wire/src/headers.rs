@@ -5,7 +5,7 @@
 
 use crate::codec::Envelope;
 use crate::options::read_options;
-use crate::{Ecn, Flags, Options, Segment};
+use crate::{Ecn, Flags, Layout, Options, Segment};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tcpassay_units::SeqNum;
 
@@ -23,6 +23,8 @@ pub struct Headers {
     pub checksum: u16,
     /// The captured bytes end inside the TCP header, so that options may be missing.
     pub cut: bool,
+    /// Which of [`Layout::ALL`] the options of a SYN have; both of another segment, of cut options, and with options of other kinds.
+    pub layouts: [bool; 2],
     /// The captured options contradict themselves: one runs past the header, or has a length that its kind does not have.
     pub malformed: bool,
 }
@@ -155,7 +157,11 @@ pub fn tcp(ip: &IpPacket<'_>) -> Result<Headers, NoHeaders> {
     };
     let checksum = if tcp.len() >= 18 { half(tcp, 16) } else { 0 };
     let cut = end < header_len;
-    Ok(Headers { envelope, segment, checksum, cut, malformed: !whole && !cut })
+    let layouts = match tcp.get(20..end) {
+        Some(bytes) if segment.flags.has(Flags::SYN) && !cut => Layout::possible(bytes, &segment.options),
+        _ => [true; 2],
+    };
+    Ok(Headers { envelope, segment, checksum, cut, layouts, malformed: !whole && !cut })
 }
 
 fn half(bytes: &[u8], at: usize) -> u16 {

@@ -15,4 +15,5 @@ mod options;
 mod segment;
 pub mod whole;
 
+pub use options::Layout;
 pub use segment::{AccEcn, Ecn, Flags, Options, SackBlock, SackBlocks, Segment, Timestamps};

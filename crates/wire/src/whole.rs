@@ -3,9 +3,9 @@
 //! [`codec`](crate::codec) writes packets whose payload consists of zeros and may be cut. Here all bytes are present, so that
 //! both checksums are computed and verified over what the packet carries.
 
-use crate::Segment;
 use crate::codec::{EncodeError, Envelope, ipv4_header, pseudo_header, tcp_header};
 use crate::headers::{Extent, Headers, NoHeaders, read};
+use crate::{Layout, Segment};
 use etherparse::IpNumber;
 use etherparse::checksum::Sum16BitWords;
 use std::net::IpAddr;
@@ -39,7 +39,7 @@ pub fn encode(
     let len = 20 + segment.header_len() as usize + payload.len();
     let total = u16::try_from(len).map_err(|_| EncodeError::TooLong { len: len as u64 })?;
     let sum = pseudo_header(envelope, total - 20, IpNumber::TCP)?.add_slice(payload);
-    let header = tcp_header(envelope, segment, sum)?;
+    let header = tcp_header(envelope, segment, Layout::Linux, sum)?;
     out.extend_from_slice(&ipv4_header(envelope, from.octets(), to.octets(), total, IpNumber::TCP));
     out.extend_from_slice(&header.to_bytes());
     out.extend_from_slice(payload);

@@ -52,6 +52,8 @@ class Outcome:
     """Segments with payload that arrived."""
     first: First | None
     stop: Stop | None
+    syn_order: bool = True
+    """The options of the SYN are in the order of this profile, as far as the capture tells."""
 
     @property
     def whole(self) -> bool:

@@ -37,6 +37,8 @@ class Ranked:
     """Packets before the first differences and stops."""
     acks: int
     """ACKs without payload among them: what was judged."""
+    disordered: int
+    """Ends whose SYN has its options in another order than the profile."""
 
     @property
     def share(self) -> float:
@@ -46,7 +48,7 @@ class Ranked:
     @property
     def fits(self) -> bool:
         """The profile follows the ends, but for a share that faults of the model may explain."""
-        return self.ends > 0 and self.differing <= ALLOWED * self.ends
+        return self.ends > 0 and not self.disordered and self.differing <= ALLOWED * self.ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ def identify(made: FollowedCapture) -> Identified:
     """Rank the profiles by how far they follow the ends at which the capture was taken."""
     ends = [end for end in made.ends if not _refused(end)]
     ranked = sorted(
-        (_ranked(ends, name) for name in STACKS), key=lambda one: (one.differing, -one.acks, -one.share)
+        (_ranked(ends, name) for name in STACKS),
+        key=lambda one: (one.disordered > 0, one.differing, -one.acks, -one.share),
     )
     receiving = [end for end in ends if end.arrivals]
     acks, arrivals = sum(end.acks for end in receiving), sum(end.arrivals for end in receiving)
@@ -85,11 +88,15 @@ def identify(made: FollowedCapture) -> Identified:
         judged = max(one.acks for one in ranked if one.profile in fitting)
         every = f"the {acks} ACKs" if judged >= acks else f"{judged} of {acks} ACKs"
         why = f"{every} without data are what {' and '.join(fitting)} would have sent"
+        if others := [one.profile for one in ranked if one.disordered]:
+            why += f", and the order of the options of its SYN is not that of {' and '.join(others)}"
         return Identified(Answer.FITS, fitting, why, ranked)
     if best.fits:
         said = f"of {acks} ACKs without data only {best.acks} could be judged; {LEAST} are needed"
         why = f"{said}{_stops(ends, best.profile)}"
         return Identified(Answer.TOO_LITTLE, [], why, ranked)
+    if best.disordered:
+        return Identified(Answer.NONE, [], "the options of its SYN are in an order of no profile", ranked)
     why = f"{best.profile} goes furthest and differs in {best.differing} of {best.ends} ends"
     return Identified(Answer.NONE, [], why, ranked)
 
@@ -113,4 +120,5 @@ def _ranked(ends: list[End], name: str) -> Ranked:
         sum(outcome.packets for outcome in done),
         sum(outcome.followed for outcome in done),
         sum(outcome.acks for outcome in done),
+        sum(not outcome.syn_order for outcome in done),
     )

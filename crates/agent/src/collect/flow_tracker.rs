@@ -10,7 +10,7 @@ use tcpassay_measure::pcapng::host_of;
 use tcpassay_measure::{Collector, Delivery, EventKind, EventRow, FlowCounters, FlowId, PacketRecord};
 use tcpassay_units::{Bytes, SeqNum, Time};
 use tcpassay_wire::codec::{Content, Envelope};
-use tcpassay_wire::{Ecn, Flags, SackBlock, Segment};
+use tcpassay_wire::{Ecn, Flags, Layout, SackBlock, Segment};
 
 /// A transmission that is not acknowledged.
 struct Transmission {
@@ -148,6 +148,7 @@ impl FlowTracker {
                 to_port: e.to.port(),
                 ecn: e.ecn,
                 id: e.id,
+                layout: Layout::Linux,
                 note: None,
                 segment: Some(*segment),
                 datagram_len: 0,

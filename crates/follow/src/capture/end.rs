@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use tcpassay_capture::{Analysis, AnalysisOptions, ConnectionFacts, Place, Reader};
 use tcpassay_units::{Dur, SeqNum, Time};
-use tcpassay_wire::{Ecn, Flags, Segment};
+use tcpassay_wire::{Ecn, Flags, Layout, Segment};
 
 /// An end at which a capture was taken answers sooner than this at least once.
 const PROMPT: Dur = Dur::from_micros(500);
@@ -41,6 +41,8 @@ pub struct CapturedPacket {
     pub ecn: Ecn,
     /// The captured bytes end inside of its options.
     pub cut: bool,
+    /// Which of [`Layout::ALL`] its options may have.
+    pub layouts: [bool; 2],
 }
 
 /// One end of a connection of a capture.
@@ -77,6 +79,13 @@ impl CapturedEnd {
         let lacking =
             offers(&own).into_iter().zip(offers(&peer)).map(|(own, peer)| !own && (peer || !answers));
         lacking.zip(["timestamps", "SACK", "window scaling"]).filter(|one| one.0).map(|one| one.1).collect()
+    }
+
+    /// Whether the SYN of the end has its options in the order of `layout`; true if it is unknown.
+    pub fn has_order(&self, layout: Layout) -> bool {
+        let syn = self.packets.iter().find(|p| p.sent && p.segment.flags.has(Flags::SYN));
+        let place = Layout::ALL.iter().position(|one| *one == layout);
+        syn.zip(place).is_none_or(|(syn, place)| syn.layouts[place])
     }
 
     /// How many ACKs without payload left after the handshake, and how many segments with payload arrived.
@@ -141,6 +150,7 @@ pub fn read<R: Read>(reader: &mut Reader<R>, options: &Options) -> CapturedEnds 
             segment: found.headers.segment,
             ecn: found.headers.envelope.ecn,
             cut: found.headers.has_unknown_options(),
+            layouts: found.headers.layouts,
         };
         connections[placed.connection].push((placed.from, packet));
     }

@@ -8,7 +8,7 @@ use tcpassay_measure::{
     LatencyKind, PacketRecord, Recording, SenderSample, TcpSummary, Triple,
 };
 use tcpassay_units::{Bytes, Dur, Rate, SeqNum, Time};
-use tcpassay_wire::{Ecn, Flags, Options, Segment, Timestamps};
+use tcpassay_wire::{Ecn, Flags, Layout, Options, Segment, Timestamps};
 
 pub const fn us(n: u64) -> Time {
     Time::from_nanos(n * 1_000)
@@ -49,6 +49,7 @@ pub fn captured(at: Time, segment: Option<Segment>) -> PacketRecord {
         to_port: 5001,
         ecn: Ecn::Ect0,
         id: 7,
+        layout: Layout::Linux,
         note: None,
         segment,
         datagram_len: 0,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tcpassay_case::IdlePath;
 use tcpassay_measure::{Collector, InterfaceIndex, PacketRecord};
 use tcpassay_units::Time;
-use tcpassay_wire::{Ecn, Segment};
+use tcpassay_wire::{Ecn, Layout, Segment};
 
 /// The state of the recording.
 #[derive(Debug, Default)]
@@ -21,6 +21,8 @@ pub(super) struct RecordingState {
     /// Packets that a watched element has marked and still holds.
     pub marked: BTreeSet<(NodeId, PacketId)>,
     captured: u16,
+    /// The layout of the options of each host's SYNs.
+    pub layouts: Vec<Layout>,
     /// The idle path between a client and a server.
     pub idle: BTreeMap<(u32, u32), IdlePath>,
 }
@@ -71,6 +73,7 @@ impl RecordingState {
             to_port,
             ecn,
             id: self.captured.wrapping_mul(SCATTER),
+            layout: self.layouts.get(from as usize).copied().unwrap_or_default(),
             note: note.map(std::borrow::Cow::Borrowed),
             segment: segment.copied(),
             datagram_len: 0,

@@ -8,12 +8,18 @@ use tcpassay_case::{IdlePath, completion};
 use tcpassay_measure::{InterfaceIndex, LimitTimes, SenderSample, TcpSummary};
 use tcpassay_tcp::{Gauges, Info, SendLimit};
 use tcpassay_units::{Bytes, Dur, Time};
+use tcpassay_wire::Layout;
 
 impl Stacks {
     /// Capture points of the hosts and of watched elements.
     pub fn set_interfaces(&mut self, hosts: Vec<InterfaceIndex>, nodes: Vec<(NodeId, InterfaceIndex)>) {
         self.recorder.state.hosts = hosts;
         self.recorder.state.nodes = nodes;
+    }
+
+    /// How each host orders the options of its SYNs, in the order of the topology.
+    pub fn set_layouts(&mut self, layouts: Vec<Layout>) {
+        self.recorder.state.layouts = layouts;
     }
 
     /// Records a packet event at a watched element: each packet once, when it leaves or is dropped. A mark is a note of it.
