@@ -2,6 +2,7 @@
 
 use crate::end::{End, Row, Setup, Substrate};
 use crate::kind::Role;
+use crate::own_queue::{OwnQueue, Softirq};
 use std::collections::VecDeque;
 use tcpassay_tcp::{Connection, LogEntry, State};
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};
@@ -33,6 +34,8 @@ struct Writer {
     in_call: bool,
     /// Bytes that the connection took already and that later rows of the same call tell.
     ahead: Bytes,
+    /// How often the model took another number of bytes than the log has.
+    others: u32,
 }
 
 /// A segment that arrives.
@@ -49,6 +52,8 @@ pub(crate) struct Candidate {
     pub now: Time,
     /// Calls of this instant that came before an arrival of this instant.
     pub done: usize,
+    /// What the own kernel has of it at this instant.
+    pub queue: OwnQueue,
     writer: Writer,
     /// The last entries of the model's log, if it is kept.
     pub log: Option<VecDeque<LogEntry>>,
@@ -57,20 +62,47 @@ pub(crate) struct Candidate {
 impl Candidate {
     pub fn new(conn: Connection, now: Time, logs: bool) -> Candidate {
         let log = logs.then(VecDeque::new);
-        Candidate { conn, due: VecDeque::new(), now, done: 0, writer: Writer::default(), log }
+        Candidate {
+            conn,
+            due: VecDeque::new(),
+            now,
+            done: 0,
+            queue: OwnQueue::default(),
+            writer: Writer::default(),
+            log,
+        }
     }
 
     /// Sends what may be sent.
     pub fn transmit(&mut self, setup: &Setup, now: Time) {
         self.now = now;
+        let overhead = setup.config.skbs.map_or(0, |skbs| skbs.overhead.get());
+        let mut sent = false;
         while self.conn.may_transmit() {
             let next = self.next_seq();
-            let Some(out) = self.conn.poll_transmit(now) else { break };
+            let Some(out) = self.queue.next(&mut self.conn, now, sent, overhead) else { break };
             let size = if setup.in_packets { out.mss.max(1) } else { u32::MAX };
             let (segment, ecn, role) = (out.segment, out.ecn, Role::of(&out.segment, next));
+            if segment.len > 0 {
+                let packets = if setup.in_packets { segment.len.div_ceil(size) } else { 1 };
+                self.queue.add(u64::from(segment.len), u64::from(packets), overhead);
+                sent = true;
+            }
             self.put(&Due { at: now, role, segment, ecn }, size);
         }
         self.keep_log();
+    }
+
+    /// The present instant ends: packets leave the own kernel, and what waited for them is sent.
+    pub fn end_instant(&mut self, setup: &Setup) {
+        if self.queue.is_assumed() && self.queue.release(&mut self.conn) {
+            self.serve(setup, self.now, false);
+        }
+    }
+
+    /// How often the model took another number of bytes from a writer than the log has.
+    pub fn other_writes(&self) -> u32 {
+        self.writer.others
     }
 
     /// Adds a segment, or its packets of `size` bytes of payload.
@@ -153,6 +185,7 @@ impl Candidate {
         self.writer.in_call = false;
         let got = self.write(setup, now, asked);
         self.writer.ahead = got.saturating_sub(taken);
+        self.writer.others += u32::from(got != taken);
         self.writer.blocked = got < asked;
         if setup.substrate == Substrate::Kernel && got < taken {
             self.writer.wants = taken - got;
@@ -164,10 +197,12 @@ impl Candidate {
         let mut taken = Bytes::ZERO;
         while taken < bytes {
             let first = !self.writer.in_call;
+            self.queue.before_write(&mut self.conn);
             let step = self.conn.write_step(now, bytes - taken, first, false);
             let last = !self.conn.writes_in_steps();
             taken += step;
             self.writer.in_call |= !step.is_zero();
+            self.queue.after_write(&mut self.conn);
             self.transmit(setup, now);
             if last || step.is_zero() {
                 break;
@@ -183,6 +218,13 @@ impl Candidate {
         self.writer.blocked = got < wants;
     }
 
+    /// Another candidate for which this is true of what the own kernel has at this instant.
+    pub fn assuming(&self, softirq: Softirq) -> Candidate {
+        let mut other = self.clone();
+        other.queue.assume(softirq, &mut other.conn);
+        other
+    }
+
     /// A segment arrives. `reads`: an application that reads at once does so before the next segment of this instant.
     pub fn arrives(&mut self, end: &End, now: Time, arrival: &Arrival<'_>, reads: bool) {
         if arrival.packets > 1 {
@@ -196,6 +238,7 @@ impl Candidate {
     /// After an arrival or a timer: what is due is sent, and applications act that the log does not show.
     fn serve(&mut self, setup: &Setup, now: Time, reads: bool) {
         self.transmit(setup, now);
+        self.queue.after_arrival();
         if reads && !setup.reads_are_logged {
             let bytes = self.conn.readable();
             if !bytes.is_zero() {
@@ -252,6 +295,8 @@ impl Candidate {
             gauges.unacked,
             self.conn.readable(),
             self.writer.ahead,
+            self.queue,
+            self.conn.written(),
         )
     }
 

@@ -76,6 +76,8 @@ pub struct Setup {
     pub reads_are_logged: bool,
     /// An application that reads everything that is there whenever it reads.
     pub reads_everything: bool,
+    /// The NIC merges packets that arrive.
+    pub merges: bool,
     /// The log has packets, not the segments that the stack hands to the NIC.
     pub in_packets: bool,
 }

@@ -5,6 +5,7 @@ use crate::compare::compare;
 use crate::difference::{Difference, Found, shown};
 use crate::end::{End, Row, Substrate};
 use crate::kind::{Kind, Role, seconds};
+use crate::own_queue::Softirq;
 use std::collections::BTreeMap;
 use tcpassay_tcp::Connection;
 use tcpassay_units::{Dur, Seed, Time};
@@ -152,6 +153,9 @@ impl<'a> Run<'a> {
 
     /// Candidates that cannot be told apart by what they do next are one.
     fn merge(&mut self) {
+        // What a writer could write is evidence, if some candidate agrees with it.
+        let least = self.all.iter().map(Candidate::other_writes).min().unwrap_or(0);
+        self.all.retain(|candidate| candidate.other_writes() == least);
         if self.all.len() > 1 {
             self.all.sort_by_cached_key(Candidate::key);
             self.all.dedup_by_key(|candidate| candidate.key());
@@ -181,6 +185,9 @@ impl<'a> Run<'a> {
     /// Time passes until `limit`. Returns false if the model has sent something before that the log does not have.
     fn passes(&mut self, row: usize, candidate: &mut Candidate, limit: Time) -> bool {
         let setup = &self.end.setup;
+        if self.end.rows.get(row).is_none_or(|(at, _)| *at > candidate.now) {
+            candidate.end_instant(setup);
+        }
         while candidate.next() < limit {
             let at = candidate.next();
             candidate.fire(setup, at);
@@ -251,6 +258,12 @@ impl<'a> Run<'a> {
         self.happens(row, candidate);
     }
 
+    /// Whether the application makes a call at the instant of `row`, after it.
+    fn calls(&self, row: usize) -> bool {
+        let rows = &self.end.rows[row..];
+        rows.iter().take_while(|(at, _)| *at == rows[0].0).any(|(_, row)| row.is_call())
+    }
+
     /// Whether a segment without payload leaves at the instant of `row`, after it.
     fn acknowledges(&self, row: usize) -> bool {
         let rows = &self.end.rows[row..];
@@ -266,11 +279,29 @@ impl<'a> Run<'a> {
             Row::In { segment, ecn, packets } => {
                 let arrival = Arrival { segment: &segment, ecn, packets };
                 let unordered = end.setup.substrate == Substrate::Kernel;
+                if unordered && self.calls(row) {
+                    let merges = end.setup.merges.then_some(Softirq::AfterApplication);
+                    for softirq in [Softirq::AfterArrival].into_iter().chain(merges) {
+                        let mut held = candidate.assuming(softirq);
+                        held.arrives(end, now, &arrival, true);
+                        if held.queue.is_assumed() {
+                            self.all.push(held);
+                        }
+                    }
+                }
                 let beside = |row: usize| {
                     end.rows.get(row).is_some_and(|(t, row)| *t == at && matches!(row, Row::In { .. }))
                 };
                 if unordered && row > 0 && beside(row - 1) {
                     self.calls_before(row, &candidate);
+                }
+                // Socket memory decides whether Linux processes data on the fast path, on which it does not look for something to send
+                // (`tcp_rcv_established`).
+                if unordered && segment.len > 0 && candidate.conn.has_sendable(now) {
+                    let mut slow = candidate.clone();
+                    slow.conn.packet_left();
+                    slow.arrives(end, now, &arrival, true);
+                    self.all.push(slow);
                 }
                 if unordered && beside(row + 1) && !end.setup.reads_are_logged {
                     // The kernel may process several segments before it runs a process.
@@ -330,6 +361,7 @@ impl<'a> Run<'a> {
         let end = self.end;
         let at = end.rows[row].0;
         let late = at.saturating_add(self.tolerance.time);
+        candidate.end_instant(&end.setup);
         if candidate.due.is_empty() {
             let now = at.max(candidate.now);
             candidate.transmit(&end.setup, now);

@@ -23,6 +23,7 @@ mod gro;
 mod kind;
 mod oracle;
 mod order;
+mod own_queue;
 mod read;
 mod reason;
 

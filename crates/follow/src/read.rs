@@ -235,6 +235,7 @@ fn setup(
         linger: host.linger,
         reads_are_logged: false,
         reads_everything: !paces,
+        merges: host.nic.gro,
         in_packets: substrate == Substrate::Kernel,
     })
 }

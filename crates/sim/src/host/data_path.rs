@@ -261,8 +261,6 @@ pub(super) fn flush_tally(collector: &mut Collector, conn: &mut HostEndpoint, at
 /// Memory that the kernel accounts for a packet in addition to its bytes (`truesize` of an empty
 /// `sk_stream_alloc_skb`).
 const OVERHEAD: u64 = 1280;
-/// `tcp_limit_output_bytes`.
-const MOST: u64 = 1 << 20;
 
 /// Whether data may join what the connection has in the queues of its host; `sent`: some did at this time.
 #[inline(never)]
@@ -288,10 +286,10 @@ fn goes_on(conn: &mut HostEndpoint, now: Time, sent: bool, room: bool) -> bool {
     !held
 }
 
-/// [`memory_limit`] in IP bytes, for packets of the size of the last one.
+/// [`Connection::small_queue_limit`] in IP bytes, for packets of the size of the last one.
 fn auto_limit(tcp: &Connection, last: u64) -> u64 {
     let memory = last + OVERHEAD;
-    match memory_limit(tcp, last, memory) {
+    match tcp.small_queue_limit(last, memory) {
         u64::MAX => u64::MAX,
         limit => limit * last / memory,
     }
@@ -306,30 +304,11 @@ fn line_has_room(conn: &mut HostEndpoint, now: Time, sent: bool) -> bool {
     if memory < 2 * (last + *overhead) || !conn.tcp.may_be_held(now) {
         return true;
     }
-    let limit = memory_limit(&conn.tcp, last, last + *overhead);
+    let limit = conn.tcp.small_queue_limit(last, last + *overhead);
     if memory < limit || (conn.tcp.owes_retransmission() && memory < limit.saturating_mul(2)) {
         return true;
     }
     conn.leaves_at = waiting.next().unwrap_or(Time::MAX);
     conn.tcp.hold(now, sent);
     false
-}
-
-/// The limit of Linux's `tcp_small_queue_check` for a packet of the size of the `last` one: the bytes that the
-/// connection's rate sends in 1/1024 s (`sk_pacing_shift` 10), at least two such packets, each of which needs `memory`.
-/// Without pacing the rate is 120 % of cwnd per srtt, or 200 % far below ssthresh. Nothing is delayed while at most one
-/// packet is unacknowledged.
-fn memory_limit(tcp: &Connection, last: u64, memory: u64) -> u64 {
-    let info = tcp.gauges();
-    if info.unacked.get() <= last {
-        return u64::MAX;
-    }
-    let percent = if info.cwnd < info.ssthresh / 2 { 200 } else { 120 };
-    let rate = match info.srtt {
-        Some(srtt) if !srtt.is_zero() => {
-            info.cwnd.max(info.unacked).get() * percent / 100 * 1_000_000_000 / 1024 / srtt.as_nanos()
-        }
-        _ => u64::MAX,
-    };
-    rate.max(2 * memory).min(MOST)
 }

@@ -30,6 +30,7 @@ mod opening;
 mod output;
 mod reset;
 mod send_window;
+mod small_queue;
 mod socket;
 mod syn_timer;
 mod timer;

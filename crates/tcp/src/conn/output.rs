@@ -86,25 +86,9 @@ impl Connection {
         if self.is_unusual() { self.poll_unusual(now, out) } else { self.poll_last(now, out) }
     }
 
-    /// Whether data would be sent that the queue of the own host may hold back.
-    pub fn may_be_held(&mut self, now: Time) -> bool {
-        self.touched && !self.is_unusual() && self.send.may_be_held(now)
-    }
-
-    /// Whether a lost segment is sent next.
-    pub fn owes_retransmission(&self) -> bool {
-        self.send.owes_retransmission()
-    }
-
-    /// The queue of the own host holds back data; `sent`: others were sent at this time. They wait until
-    /// [`packet_left`](Connection::packet_left).
-    pub fn hold(&mut self, now: Time, sent: bool) {
-        self.send.rest_held(now, sent, &mut self.log);
-    }
-
     /// Whether something is sent before data, or no data may be sent.
     #[inline]
-    fn is_unusual(&self) -> bool {
+    pub(super) fn is_unusual(&self) -> bool {
         self.reset.is_some() || !self.synchronised() || self.recv.has_old_ack()
     }
 

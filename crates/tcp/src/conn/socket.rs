@@ -92,11 +92,6 @@ impl Connection {
         self.send.take_autocorked()
     }
 
-    /// A packet has left the own host: what waited for it may be sent.
-    pub fn packet_left(&mut self) {
-        self.touched = true;
-    }
-
     /// Whether [`write_step`](Connection::write_step) takes what there is room for in more than one step.
     pub fn writes_in_steps(&self) -> bool {
         self.send.writes_in_steps()

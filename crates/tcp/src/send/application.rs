@@ -55,6 +55,11 @@ impl Sender {
         (most - most % self.mss).max(self.mss)
     }
 
+    /// See [`SendBuffer::written`](super::output::send_buffer::SendBuffer::written).
+    pub fn written(&self) -> (u64, u64, usize, bool) {
+        self.buffer.written()
+    }
+
     /// Closes the stream: a FIN follows the written data.
     pub fn finish(&mut self) {
         self.buffer.finish();

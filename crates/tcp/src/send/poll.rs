@@ -86,6 +86,10 @@ impl Sender {
     /// (the end of `tcp_write_xmit`).
     pub fn rest_held(&mut self, now: Time, sent: bool, log: &mut Log) {
         self.refresh_probe(now, log);
+        if let Some(n) = self.next_new(now) {
+            // The buffer is divided before the queue is checked.
+            self.buffer.split(self.scoreboard.nxt() + n);
+        }
         self.buffer.release();
         self.limits.set(now, self.unless_repairing(SendLimit::HostQueue));
         self.validate_early(sent);
@@ -406,13 +410,26 @@ impl Sender {
         {
             return answer;
         }
+        let n = self.new_size(now, avail, wnd_room, record)?;
+        Ok(self.emit_new(now, n, log))
+    }
+
+    /// The length of the next segment of new data, of which `avail` bytes may be in it; `record`: the end of the record that they are in.
+    #[inline]
+    fn new_size(
+        &mut self,
+        now: Time,
+        avail: u64,
+        wnd_room: u64,
+        record: Option<u64>,
+    ) -> Result<u64, Limited> {
         let mut room = self.room();
         if self.ends_stream(avail) {
             room = room.max(avail);
         }
         if self.cfg.tso.is_none() && avail >= self.mss && wnd_room >= self.mss {
             // One whole segment needs no decision about its size.
-            return if room < self.mss { Err(Limited::Cwnd) } else { Ok(self.emit_new(now, self.mss, log)) };
+            return if room < self.mss { Err(Limited::Cwnd) } else { Ok(self.mss) };
         }
         let end = self.buffer.end();
         let input = SizeInput {
@@ -424,15 +441,25 @@ impl Sender {
             wnd: self.window.size(),
             max_wnd: if self.persist.overrides_sws() { 0 } else { self.window.largest() },
             gso: self.gso(),
-            partial: record.is_some_and(|record| record < end) || self.partial_allowed(avail),
+            partial: self.partial_allowed(avail),
             divisor: u64::from(self.cfg.tso_win_divisor.max(1)),
             may_defer: self.may_defer(now),
             cut_by_window: self.rules.window_ends_super_segment && self.cfg.tso.is_some(),
             last: record.is_none_or(|record| record == end),
             closed: self.buffer.is_closed(),
         };
-        let n = segment_size::decide(&input)?;
-        Ok(self.emit_new(now, n, log))
+        segment_size::decide(&input)
+    }
+
+    /// The length of the segment of new data that would be sent next; `None` if there is none, or a retransmission would be sent.
+    pub fn next_new(&mut self, now: Time) -> Option<u64> {
+        let nxt = self.scoreboard.nxt();
+        let record = self.buffer.record_end(nxt);
+        let avail = record.map_or(self.unsent(), |end| self.unsent().min(end - nxt));
+        if avail == 0 || self.scoreboard.pending() > 0 || self.timers.is_paused() {
+            return None;
+        }
+        self.new_size(now, avail, self.peer_room(), record).ok()
     }
 
     /// The next segment is the last and has the FIN: in Linux it needs no room in the congestion window.

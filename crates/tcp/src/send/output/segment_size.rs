@@ -61,6 +61,11 @@ pub(in crate::send) fn decide(input: &SizeInput) -> Result<u64, Limited> {
     let whole = |n: u64| n - n % mss;
     // At least two super-segments in flight.
     let goal = whole(input.gso.min((input.cwnd / 2).max(mss))).max(mss);
+    let most = goal.min(whole(cwnd_room));
+    // What is not the end of the queue leaves whole. In Linux a super-segment that the peer's window may cut is subject to Nagle's algorithm
+    // all the same (`tcp_mss_split_point`).
+    let middle = !input.last && (!input.cut_by_window || avail <= mss || most <= wnd_room);
+    let partial = input.partial || middle;
     let limit = cwnd_room.min(wnd_room);
     let full = if cwnd_room <= wnd_room { Limited::Cwnd } else { Limited::Rwnd };
     // A third of the window, by default, is worth sending; less may wait for the next ACK.
@@ -71,14 +76,14 @@ pub(in crate::send) fn decide(input: &SizeInput) -> Result<u64, Limited> {
             // The end of the queue may wait, too, because more may be appended to it.
             return Err(if limit == avail { full } else { Limited::App });
         }
-        let n = if input.partial { avail } else { whole(avail) };
+        let n = if partial { avail } else { whole(avail) };
         return if n == 0 { Err(Limited::App) } else { Ok(n) };
     }
     let n = whole(limit.min(goal)).max(unit.min(limit));
     if small && n < goal && limit < avail {
         return Err(full);
     }
-    if input.cut_by_window && input.partial && wnd_room < goal.min(whole(cwnd_room)) {
+    if input.cut_by_window && partial && wnd_room < most {
         return Ok(wnd_room);
     }
     Ok(n)
@@ -110,6 +115,18 @@ mod tests {
         assert_eq!(decide(&FULL), Ok(1000));
         assert_eq!(decide(&SizeInput { cwnd_room: 999, ..FULL }), Err(Limited::Cwnd));
         assert_eq!(decide(&SizeInput { avail: 0, ..FULL }), Err(Limited::App));
+    }
+
+    #[test]
+    fn nagle_decides_about_the_end_of_a_super_segment_that_the_peers_window_may_cut() {
+        let tso =
+            SizeInput { gso: 64_000, cwnd: 40_000, cwnd_room: 40_000, avail: 4300, last: false, ..FULL };
+        assert_eq!(decide(&tso), Ok(4300), "a buffer in the middle of the queue leaves whole");
+        let near = SizeInput { wnd_room: 15_000, cut_by_window: true, ..tso };
+        assert_eq!(decide(&near), Ok(4000), "the window has less than half of cwnd");
+        assert_eq!(decide(&SizeInput { partial: true, ..near }), Ok(4300));
+        assert_eq!(decide(&SizeInput { avail: 900, ..near }), Ok(900), "a single segment in the middle");
+        assert_eq!(decide(&SizeInput { wnd_room: 2500, avail: 9000, ..near }), Ok(2000));
     }
 
     #[test]

@@ -156,6 +156,12 @@ impl SendBuffer {
         self.end
     }
 
+    /// The end of the data, the end of those that are marked for PSH, the number of buffers of unsent data, and whether the last one is pushed.
+    pub fn written(&self) -> (u64, u64, usize, bool) {
+        let last = self.records.back();
+        (self.end, self.pushed, self.records.len(), last.is_some_and(|record| record.push))
+    }
+
     /// A FIN follows the data.
     #[inline]
     pub fn has_fin(&self) -> bool {
@@ -484,6 +490,17 @@ impl SendBuffer {
             self.records.pop_front();
         }
         self.records.front().map(|r| r.end)
+    }
+
+    /// The first buffer of unsent data ends at `end`, and the rest of it is a buffer of its own (`tso_fragment`).
+    pub fn split(&mut self, end: u64) {
+        if let Some(front) = self.records.front_mut()
+            && front.end > end
+        {
+            let rest = *front;
+            *front = Record { end, push: false, closed: false };
+            self.records.insert(1, rest);
+        }
     }
 
     /// Whether no data can be appended to the next transmission.

@@ -128,3 +128,15 @@ fn busy_time_ends_when_everything_is_acknowledged() {
     buffer.on_all_acked(at(30), 1001);
     assert_eq!(buffer.times(at(99)).0, Dur::from_millis(20));
 }
+
+#[test]
+fn a_buffer_that_is_divided_keeps_its_push_in_the_second_part_which_a_write_fills() {
+    let mut buffer = queue(20_000);
+    assert_eq!(buffer.write_step(&step(3000), &NOTHING_SENT), (3000, true));
+    buffer.split(1001);
+    assert_eq!((buffer.record_end(1), buffer.pushes(1001)), (Some(1001), false));
+    // The second part has 2000 bytes and room for 2000 more.
+    assert_eq!(buffer.write_step(&step(2000), &NOTHING_SENT), (2000, true));
+    assert_eq!((buffer.record_end(1001), buffer.pushes(5001)), (Some(5001), true));
+    assert_eq!(buffer.written(), (5001, 5001, 1, true));
+}
