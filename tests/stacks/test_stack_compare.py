@@ -120,3 +120,14 @@ def test_a_version_is_a_value_of_the_parameter() -> None:
     with pytest.raises(_native.CaseError) as refused:
         _native.check_case({"stack.implementation": "pytcp@0.3.7", "stack.timestamps": True}, ".")
     assert "PyTCP always offers timestamps" in str(refused.value)
+
+
+def test_a_program_that_cannot_be_started_is_an_error_in_the_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # A command with a `/` needs no `exec:`, as for `stack check` and `stack measure`.
+    done = CliRunner().invoke(app, ["stack", "compare", "./one", "./two"])
+    assert isinstance(done.exception, UserError)
+    assert str(done.exception).startswith("`exec:./one`: outcome `stack`: `./one` cannot be started: ")
+    assert not (tmp_path / "results").exists()

@@ -67,3 +67,10 @@ def test_a_tcp_that_does_not_exist_is_refused(script: Path) -> None:
     result = CliRunner().invoke(app, ["script", "--on", "lwip@1", str(script)])
     assert isinstance(result.exception, UserError)
     assert str(result.exception).startswith("`--on lwip@1`: allowed are model, kernel, host and other TCPs; ")
+
+
+def test_a_program_that_cannot_be_started_is_refused_with_the_reason(script: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["script", "--on", f"exec:{tmp_path}/nope", str(script)])
+    assert isinstance(result.exception, UserError)
+    assert str(result.exception).startswith(f"`exec:{tmp_path}/nope`: outcome `stack`: ")
+    assert "No such file or directory" in str(result.exception)

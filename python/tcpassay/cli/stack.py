@@ -114,11 +114,11 @@ def measure(
 
     Example: `tcpassay stack measure exec:./my-stack`.
     """
-    from tcpassay.stacks.catalogue import checked_name, column  # noqa: PLC0415 - start-up time
+    from tcpassay.stacks.catalogue import checked_name, column, named  # noqa: PLC0415 - start-up time
     from tcpassay.stacks.measure.facts import measure as measured  # noqa: PLC0415 - start-up time
     from tcpassay.stacks.measure.table import markdown as table  # noqa: PLC0415 - start-up time
 
-    names = [f"exec:{name}" if "/" in name and not name.startswith("exec:") else name for name in names]
+    names = [named(name) for name in names]
     for name in names:
         checked_name(name)
     columns: dict[str, list[Measured]] = {}
@@ -185,11 +185,13 @@ def compare(
     from tcpassay import output, trees  # noqa: PLC0415 - start-up time
     from tcpassay.isolate import Budget  # noqa: PLC0415 - start-up time
     from tcpassay.run.show import Progress  # noqa: PLC0415 - start-up time
+    from tcpassay.stacks.catalogue import named  # noqa: PLC0415 - start-up time
     from tcpassay.stacks.compare import compare as compared  # noqa: PLC0415 - start-up time
     from tcpassay.stacks.compare import read_plan  # noqa: PLC0415 - start-up time
 
     output.check(junit, "the JUnit file")
     check_resume(resume, force=force, plan=plan, filter_=filter_, seed=seed)
+    base, head = named(base), named(head)
     # A command in the name of the folder would have spaces and slashes.
     words = [name.removeprefix("exec:").split()[:1] for name in (base, head)]
     folder = out or Path("results") / "-".join(Path(word).name for one in words for word in one)

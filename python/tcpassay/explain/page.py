@@ -18,6 +18,7 @@ from tcpassay.explain.explanation import Evidence, Explanation
 from tcpassay.explain.moments import End
 from tcpassay.explain.opening import opening
 from tcpassay.explain.packetdrill import Side, Span, UnwritableError
+from tcpassay.explain.reproduced import reproduced
 from tcpassay.explain.show import diagram
 from tcpassay.explain.words import marks, neighbour_words
 from tcpassay.judge.registry import ORACLES
@@ -55,7 +56,7 @@ def page(explanation: Explanation) -> Page:
     oracle = ORACLES[finding.oracle]
     versions = [f"* {host}: {name}" for host, name in evidence.versions]
     settings = [f"{json.dumps(path)} = {json.dumps(value)}" for path, value in evidence.settings.items()]
-    script, why = _script(explanation, evidence)
+    script, about = _script(explanation, evidence)
     causes = [f"* `{one['path']} = {one['value']}`" for one in explanation.cause]
     parts = [
         f"# {finding.title}",
@@ -73,10 +74,8 @@ def page(explanation: Explanation) -> Page:
         _block("text", [_drawn(explanation), marks(explanation)]),
         *(["\n".join(neighbour_words(explanation))] * (explanation.neighbour is not None)),
         "## Without tcpassay",
-        *([f"`{CAPTURE}` has the packets of the whole run at both ends."] * (evidence.capture is not None)),
-        why
-        or f"`{SCRIPT}` is a packetdrill script of what {finding.host} received, did and sent until then. It has "
-        "the behaviour as it is, not as the rule demands it, and no other settings than those of a socket.",
+        *([_capture_words(finding.host)] * (evidence.capture is not None)),
+        about,
     ]
     return Page("\n\n".join(parts) + "\n", script, evidence.capture)
 
@@ -97,6 +96,13 @@ def _proven(explanation: Explanation) -> str:
     return f"The smallest set so far that shows it{why}. It is not proven that each of them is needed:"
 
 
+def _capture_words(host: str) -> str:
+    return (
+        f"`{CAPTURE}` has the packets of the whole run at both ends and in the network, each at every place; "
+        f"`tshark -r {CAPTURE} -Y 'frame.interface_name == \"{host}\"'` shows one place."
+    )
+
+
 def _sentence(text: str) -> str:
     return textwrap.fill(text[:1].upper() + text[1:], _WIDTH)
 
@@ -112,7 +118,7 @@ def _drawn(explanation: Explanation) -> str:
 
 
 def _script(explanation: Explanation, evidence: Evidence) -> tuple[str | None, str]:
-    """A script of the end that the finding is about, or why there is none."""
+    """A script of the end that the finding is about, and what is known of it; or why there is none."""
     finding, here = explanation.finding, explanation.connection
     end = End.SENDER if here.names[End.SENDER] == finding.host else End.RECEIVER
     times = [row.time_ns for row in finding.events] or [finding.start_ns, finding.end_ns]
@@ -127,11 +133,27 @@ def _script(explanation: Explanation, evidence: Evidence) -> tuple[str | None, s
         )
     elif opened.stamps:
         head.append("The timestamps of the run are left out.")
+    side = Side(end, evidence.mss_bytes, (), opened, reads=True)
+    texts: list[str] = []
     reason = ""
     for segments in _LENGTHS:
         try:
-            side = Side(end, evidence.mss_bytes, (), opened, reads=True)
-            return packetdrill.written(here, side, Span(min(times), until, segments), head), ""
+            texts.append(packetdrill.written(here, side, Span(min(times), until, segments), head))
         except UnwritableError as why:
             reason = reason or str(why)
-    return None, f"There is no packetdrill script: {reason}."
+    if not texts:
+        return None, f"There is no packetdrill script: {reason}."
+    is_ = (
+        f"`{SCRIPT}` is a packetdrill script of what {finding.host} received, did and sent until then. It has "
+        "the behaviour as it is, not as the rule demands it, and no other settings than those of a socket."
+    )
+    tried = reproduced(texts, evidence.settings, finding.host)
+    if tried.text is None and not tried.ran:
+        return texts[0], f"{is_} It was not run: {tried.why}."
+    if tried.text is None:
+        return None, (
+            f"There is no packetdrill script: in a script with what {finding.host} received, its TCP does not do what "
+            f"it did in the run ({tried.why}), because that also depends on when the application reads and writes, and "
+            "on what came before."
+        )
+    return tried.text, f"{is_} It passes on this TCP, so that it shows the behaviour:\n\n    {tried.command}"

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tcpassay import _native
-from tcpassay.errors import UserError
 from tcpassay.run.pool import Limits, Pool
 from tcpassay.script import linux, model
 from tcpassay.script.files import ALLOW_SHELL
@@ -36,13 +34,7 @@ def run(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
 def _apart(files: Sequence[Path], wanted: model.Wanted) -> Iterator[Result]:
     """Runs each script in a worker process, whose failure affects only its own script."""
     requests = [model.request(file, wanted) for file in files]
-    name = None
-    if wanted.stack:
-        try:
-            name = column(wanted.stack)
-        except _native.StackError as error:
-            outcome, why = error.args
-            raise UserError(f"`--on {wanted.stack}`: outcome `{outcome}`: {why}") from None
+    name = column(wanted.stack) if wanted.stack else None
     pool = Pool(max(1, min(os.cpu_count() or 1, len(files) // 8)), Limits(SECONDS, model.MEMORY))
     ready: dict[int, Result] = {}
     following = 0

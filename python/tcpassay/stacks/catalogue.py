@@ -54,9 +54,18 @@ def checked_name(name: str) -> None:
 
 
 def column(name: str) -> str:
-    """Name and version of a TCP, as it reports them."""
-    reported, number = _stack(name)
+    """Name and version of a TCP, as it reports them. Raises `UserError` if it does not start."""
+    try:
+        reported, number = _stack(name)
+    except _native.StackError as error:
+        outcome, why = error.args
+        raise UserError(f"`{name}`: outcome `{outcome}`: {why}") from None
     return f"{reported} {number}"
+
+
+def named(name: str) -> str:
+    """The value of `stack.implementation` of a name on the command line: a command with a `/` needs no `exec:`."""
+    return f"exec:{name}" if "/" in name and not name.startswith("exec:") else name
 
 
 def listed() -> list[Listed]:

@@ -35,7 +35,7 @@ def repeated(times: Sequence[float], end: float, what: str = "times", *, failed:
         return "never"
     ended = failed or end - times[-1] > 2 * _SLACK * (times[-1] - times[-2])
     count = (
-        f"{len(times) - 1} {what}" if ended else f"at least {len(times) - 1} {what} in {end - times[0]:.3g} s"
+        f"{len(times) - 1} {what}" if ended else f"at least {len(times) - 1} {what} in {end - times[0]:.0f} s"
     )
     return f"{count}, after {spans(times)}"
 
