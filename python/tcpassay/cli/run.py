@@ -229,7 +229,7 @@ def replay(
     else:
         console = terminal.console()
         findings.show(
-            folders.Judged(done.findings, int(done.outcome == Outcome.DONE), 0, done.notes), console
+            folders.Judged(done.findings, int(done.outcome == Outcome.DONE), 0, [], notes=done.notes), console
         )
         colour, word = ("green", "the same run") if done.same else ("bold red", "NOT the same run")
         if done.damaged:

@@ -54,7 +54,7 @@ class Replayed:
     """The folder of the new recording, if requested."""
     notes: list[str] = field(default_factory=list)
     other_version: bool = False
-    """Whether another version of tcpassay made the run."""
+    """Whether another version of tcpassay or of a command of `exec:` made the run."""
 
     @property
     def same(self) -> bool:
@@ -235,8 +235,9 @@ def _versions(results: Results, run: RunRow, notes: list[str]) -> bool:
     ours = release(substrate)
     if made_by != ours:
         notes.append(f"on the substrate `{substrate}` the run was made by Linux {made_by}; this is {ours}")
-    notes += changed_commands(results, [run])
-    return other
+    changed = changed_commands(results, [run])
+    notes += changed
+    return other or bool(changed)
 
 
 def changed_commands(results: Results, runs: Iterable[RunRow]) -> list[str]:
