@@ -30,7 +30,7 @@ from tcpassay.errors import Place, UserError
 from tcpassay.interface import Direction
 from tcpassay.messages import Outcome
 from tcpassay.plan.document import suggest
-from tcpassay.plan.enough import fewest
+from tcpassay.plan.enough import CONTROLLERS, fewest
 from tcpassay.plan.expand import Case, factors, show
 from tcpassay.plan.idle import without_effect
 from tcpassay.plan.quantity import quantity
@@ -48,7 +48,6 @@ _GROWTH: Final = 1.5
 _OF_TRANSFERS: Final = ("completion_", "round_", "slowdown_")
 _ALIKE: Final = (Verdict.ALIKE, Verdict.IDENTICAL)
 _HEADER: Final = "# Written by `tcpassay ask"
-CONTROLLERS: Final = ("controller", "stack.cc")
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,17 @@ def test_a_plan_whose_seeds_cannot_reach_the_level_says_so(
         assert notes == []
 
 
+def test_a_controller_is_also_to_be_compared_at_each_combination_of_the_other_factors(tmp_path: Path) -> None:
+    text = PLAN.format(seeds=list(range(1, 8)), metrics='["goodput"]')
+    text += '"link.delay" = ["1ms", "2ms"]\n"link.rate" = ["1Mbit", "2Mbit"]\n'
+    # One pair of values at four combinations: 0.05 / 4 takes eight seeds; each factor alone six.
+    (note,) = too_few(read.read(text, tmp_path / "p.toml"))
+    assert note == (
+        "`tcpassay compare --between stack.cc --by link.delay,link.rate` cannot decide between two values: there are "
+        "7 seeds, and 95 % for 1 metric and 4 pairs of values takes 8"
+    )
+
+
 def test_cases_that_differ_in_other_parameters_are_further_evidence_only_if_they_are_a_sample(
     tmp_path: Path,
 ) -> None:
