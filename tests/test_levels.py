@@ -26,6 +26,17 @@ RUNS = [
 ]
 
 
+def test_a_cell_of_one_seed_has_no_interval() -> None:
+    runs = [
+        Measured(f"{limit}", seed, {"limit": limit}, {"goodput": float(seed)})
+        for limit in ("1MB", "50KB")
+        for seed in (1, 2)
+    ]
+    grid = levels.grid(runs, "goodput", "seed")
+    assert [(one.mean, one.half) for one in grid.cells.values()] == [(1.0, None), (2.0, None)]
+    assert levels.grid(runs, "goodput", "limit").cells["1MB", ""].half is not None
+
+
 def test_the_combinations_of_parameters_are_rows_in_the_order_of_their_levels() -> None:
     runs = [
         Measured(f"{loss}{limit}{cc}", 1, {"loss": loss, "limit": limit, "cc": cc}, {"goodput": value})

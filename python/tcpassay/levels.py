@@ -257,6 +257,9 @@ def values(runs: Sequence[Measured], metric: str, down: str, across: str | None 
         cells.setdefault((row, column), []).append((run, value))
     found = {place: _distinct_values(of, every=SEED in {down, across}) for place, of in cells.items()}
     means = {place: mean_of_runs(of) for place, of in cells.items()}
+    if SEED in {down, across}:
+        # A cell is one seed, and what its cases differ by is no error of it.
+        means = {place: replace(one, half=None) for place, one in means.items()}
     rest = [
         dict.fromkeys(
             tuple((name, text) for name, text in run.varied.items() if name not in {down, across})
