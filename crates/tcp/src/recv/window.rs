@@ -141,10 +141,11 @@ impl Window {
         Offer { field, edge: nxt + (u64::from(field) << self.shift) }
     }
 
-    /// The right edge that the buffer, and Linux's threshold, allow.
+    /// The right edge that the buffer, Linux's threshold and the largest window field allow.
     #[inline]
     pub(crate) fn free_edge(&self, read: u64, nxt: u64) -> u64 {
-        (read + self.buf).min(nxt.saturating_add(self.threshold))
+        let largest = u64::from(u16::MAX) << self.shift;
+        (read + self.buf).min(nxt.saturating_add(self.threshold.min(largest)))
     }
 
     /// RFC 9293 section 3.8.6.2.2: the edge moves by at least min(half the buffer, one segment).
@@ -298,6 +299,19 @@ mod tests {
         w.shift = 7;
         // 1000 bytes are promised; 8 * 128 = 1024 covers them.
         assert_eq!(w.offer(1, 1 + (1 << 20) - 1000, 1 + (1 << 20)).field, 8);
+    }
+
+    #[test]
+    fn without_scaling_no_more_than_the_largest_window_field_is_offered_so_that_reads_open_no_window() {
+        let mut w = fixed(1 << 20);
+        assert_eq!(w.free_edge(1, 1), 1 + 65_535);
+        assert_eq!(
+            w.free_edge(1001, 1001),
+            1001 + 65_535,
+            "data that were read at once leave the window as it is"
+        );
+        w.shift = 7;
+        assert_eq!(w.free_edge(1, 1), 1 + (1 << 20));
     }
 
     #[test]
