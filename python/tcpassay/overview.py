@@ -51,6 +51,7 @@ GROUPS: Final = {
         Command("oracles", "results", "List these rules with their reasons"),
         Command("explain", "explain", "Show what happened on the connection of a finding"),
         Command("isolate", "isolate", "Find the smallest set of settings that causes a finding or a value"),
+        Command("verify", "verify", "Verify that a fix removes what a plan finds, and write a page about it"),
         Command("pairs", "pairs", "Find cases in which a better path gives a worse result"),
         Command("follow", "follow", "Find where a real stack first differs from the model"),
     ),

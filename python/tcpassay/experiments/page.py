@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Final
 
+from tcpassay import markdown
 from tcpassay.experiments import excerpts, quotes, session, verdict
 from tcpassay.experiments.catalogue import KERNEL, MODEL, Experiment
 from tcpassay.experiments.measured import Numbers, unit
@@ -37,7 +38,7 @@ measured numbers: it is the worst of those about its claims. `tcpassay experimen
 | --- | --- | --- | --- | --- |"""
 _FOOT: Final = """
 The CPU time is that of the runs on the model and of drawing their figures, {total} s in total. It differs from machine
-to machine. `tcpassay run plans/find-dctcp-bug.toml` looks for the fault of the first paper without expected values."""
+to machine. [find-dctcp-bug](find-dctcp-bug.md) finds the fault of the first paper on Linux without expected values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ def _claims(claims: Sequence[experiment_table.Claim], ran: Sequence[Ran]) -> str
             judged = each.outcome.claims[place]
             row += [quotes.number(judged.value, unit_), judged.verdict]
         rows.append(row)
-    return _table(["claim", "where", "paper", *heads], rows)
+    return markdown.table(["claim", "where", "paper", *heads], rows)
 
 
 def _exhibit(exhibit: experiment_table.Exhibit, each: Ran, *, several: bool) -> str:
@@ -199,7 +200,7 @@ def _exhibit(exhibit: experiment_table.Exhibit, each: Ran, *, several: bool) -> 
                 rows.append([label, *cells])
         heads = [exhibit.rows, *heads]
     said = f"On {_where(each)}:\n\n" if several else ""
-    return said + _table(heads, rows)
+    return said + markdown.table(heads, rows)
 
 
 def _runs(column: experiment_table.Column, numbers: Numbers) -> list[str]:
@@ -235,9 +236,3 @@ def _figures(one: Experiment, each: Ran, docs: Path) -> Iterable[str]:
         (docs / IMAGES).mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, docs / IMAGES / name)
         yield f"![{figure.title}, on {_where(each)}]({IMAGES}/{name})"
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
-    lines += [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows]
-    return "\n".join(lines)

@@ -71,7 +71,7 @@ def page(explanation: Explanation) -> Page:
         _block("toml", [*settings, f"# seed {evidence.seed}"]),
         *([_proven(explanation), "\n".join(causes)] * bool(causes)),
         "## What happened",
-        _block("text", [_drawn(explanation), marks(explanation)]),
+        _block("text", [drawn(explanation), marks(explanation)]),
         *(["\n".join(neighbour_words(explanation))] * (explanation.neighbour is not None)),
         "## Without tcpassay",
         *([_capture_words(finding.host)] * (evidence.capture is not None)),
@@ -111,7 +111,8 @@ def _block(language: str, lines: list[str]) -> str:
     return "\n".join([f"```{language}", *lines, "```"])
 
 
-def _drawn(explanation: Explanation) -> str:
+def drawn(explanation: Explanation) -> str:
+    """The sequence diagram as text."""
     text = io.StringIO()
     Console(file=text, width=_WIDTH, color_system=None).print(diagram(explanation))
     return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())

@@ -133,7 +133,7 @@ def _proof(cause: Cause, console: Console) -> None:
         grid.add_row(
             f"  {escape(str(row.triple))}",
             escape(row.value + also),
-            f"[{colour}]{escape(_rate(row.rate))}[/]",
+            f"[{colour}]{escape(rate_text(row.rate))}[/]",
         )
     console.print(grid)
     if any(row.rate.alike for row in cause.proof):
@@ -144,7 +144,8 @@ def _proof(cause: Cause, console: Console) -> None:
         console.print(f"  {said}", highlight=False, style="dim")
 
 
-def _rate(rate: Rate) -> str:
+def rate_text(rate: Rate) -> str:
+    """In how many runs a finding occurs."""
     if not rate.runs:
         return rate.problem or "not run"
     if rate.alike:
@@ -153,4 +154,4 @@ def _rate(rate: Rate) -> str:
 
 
 def _runs(rate: Rate) -> str:
-    return "every run" if rate.alike else _rate(rate)
+    return "every run" if rate.alike else rate_text(rate)
