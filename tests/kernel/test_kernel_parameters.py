@@ -91,6 +91,19 @@ def test_a_policer_lets_its_rate_through_and_drops_the_rest(tmp_path: Path) -> N
     assert recording["flows"][0]["counters"]["retransmitted_packets"] > 0
 
 
+def test_marks_on_returning_acks_keep_the_queue_near_the_threshold(tmp_path: Path) -> None:
+    case = {"link.delay": "1ms", "stack.cc": "dctcp", "stack.ecn": "dctcp", "queue.ecn_threshold": "30KB"}
+    plain, _ = go(tmp_path / "off", case)
+    marked, index = go(tmp_path / "ack", case | {"queue.ecn_mark": "ack"})
+    (queue,) = (one for one in index["devices"] if one["name"] == "queue.bottleneck")
+    assert (plain["marks"], marked["lost"]) == (0, 0)
+    assert marked["marks"] == queue["counters"]["marks"] > 50
+    # 30 KB take 2.4 ms at 100 Mbit/s.
+    assert plain["rtt_p99"] > 10e-3
+    assert marked["rtt_p50"] < 6e-3
+    assert marked["goodput"] > 0.9 * plain["goodput"]
+
+
 def test_datagrams_in_the_background_take_their_rate(tmp_path: Path) -> None:
     metrics, recording = go(tmp_path / "a", {"app.background": "udp:50Mbit"})
     # 1000 bytes each in 160 us for 400 ms, and headers that take more of the link than that.

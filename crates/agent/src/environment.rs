@@ -40,8 +40,7 @@ pub struct Environment {
 impl Environment {
     /// A guest. Its kernel is configured with all queue disciplines.
     pub fn guest() -> Environment {
-        let no_bpf =
-            Some("no qdisc marks returning ACKs; the model and the substrate `host` support it".to_owned());
+        let no_bpf = Some("the kernel of a guest has no compiler for BPF programs".to_owned());
         Environment {
             substrate: Substrate::Kernel,
             absent: BTreeSet::new(),

@@ -235,8 +235,8 @@ mod tests {
             (&[("stack.cc.beta", "0.7")], "no such parameter"),
             (&[("stack.cc_engine", "shim")], "substrates that do are host"),
             (
-                &[("stack.ecn", "classic"), ("queue.ecn_mark", "ack")],
-                "no qdisc marks returning ACKs; the model and",
+                &[("topology", "dumbbell:1"), ("stack.ecn", "classic"), ("queue.ecn_mark", "ack")],
+                "returning ACKs are marked in topology = pair only",
             ),
         ] {
             let errors = wrong(rows);

@@ -62,6 +62,14 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
             );
         }
         match link.queue.mark {
+            Mark::Ack if !environment.is_host() => {
+                if !matches!(case.net.shape, Shape::Pair) {
+                    let why = "returning ACKs are marked in topology = pair only; the model and the substrate `host` mark them in others";
+                    refuse(at("queue.ecn_mark"), why);
+                } else if link.policer.is_some() {
+                    refuse(at("queue.ecn_mark"), "returning ACKs are marked only without link.policer");
+                }
+            }
             Mark::Ack => {
                 if let Some(why) = &environment.no_bpf {
                     refuse(at("queue.ecn_mark"), why);

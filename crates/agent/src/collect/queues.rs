@@ -1,5 +1,6 @@
 //! The counters of the queues that the recording contains.
 
+use crate::netns::ack_marks::AckMarks;
 use crate::netns::build::{MarkingProgram, NetnsSet};
 use crate::netns::topology::{MonitoredQueue, NetnsTopology};
 use crate::system::Failure;
@@ -16,6 +17,7 @@ pub struct QueueMonitor {
     /// For each monitored queue: its interface, and a netlink socket of its namespace.
     sockets: Vec<(i32, Netlink)>,
     marking_programs: Vec<MarkingProgram>,
+    ack_marks: Vec<AckMarks>,
     /// The counters at the start of the traffic.
     at_start: Vec<Qdisc>,
     /// The packets that other queues had dropped at the start of the traffic.
@@ -32,11 +34,13 @@ impl QueueMonitor {
     pub fn new(
         topology: &NetnsTopology,
         marking_programs: Vec<MarkingProgram>,
+        ack_marks: Vec<AckMarks>,
         series: Option<Dur>,
     ) -> QueueMonitor {
         QueueMonitor {
             sockets: Vec::new(),
             marking_programs,
+            ack_marks,
             at_start: Vec::new(),
             elsewhere_at_start: 0,
             samplers: vec![DeviceSampler::default(); topology.monitored.len()],
@@ -76,6 +80,8 @@ impl QueueMonitor {
             for program in self.marking_programs.iter().filter(|program| program.dev == monitored.dev) {
                 qdisc.marks += program.marks()?;
             }
+            let of_acks = self.ack_marks.iter().filter(|marking| marking.dev == monitored.dev);
+            qdisc.marks += of_acks.map(AckMarks::marks).sum::<u64>();
             all.push(qdisc);
         }
         for (qdisc, at_start) in all.iter_mut().zip(&self.at_start) {
@@ -142,7 +148,8 @@ fn all_dropped_elsewhere(topology: &NetnsTopology, namespaces: &mut NetnsSet) ->
         let mut devices = Vec::new();
         for (at, device) in topology.devices.iter().enumerate().filter(|(_, device)| device.netns == netns) {
             let monitored = topology.monitored.iter().any(|monitored| monitored.dev == at);
-            let relayed = topology.relayed.iter().any(|relayed| relayed.from == at);
+            let relayed = topology.relayed.iter().any(|relayed| relayed.from == at)
+                || topology.ack_marking.iter().any(|marking| marking.dev == at);
             devices.push((
                 sys::interface_index(&device.name).map_err(|e| qdisc_error(&e))?,
                 monitored,

@@ -28,11 +28,11 @@ use tcpassay_units::Seed;
 /// `PACKET_VNET_HDR` (`include/uapi/linux/if_packet.h`).
 const VNET_HDR: i32 = 15;
 /// Bytes of `struct virtio_net_hdr`.
-const VNET: usize = 10;
+pub const VNET: usize = 10;
 /// Bytes of an Ethernet header.
-const LINK: usize = 14;
+pub const LINK: usize = 14;
 /// Bytes of a frame of the largest MTU with its headers.
-const LONGEST: usize = 66_000;
+pub const LONGEST: usize = 66_000;
 /// Slots of a ring. A slot is free again when its packet has reached the next namespace.
 const SLOTS: u32 = 256;
 /// Bytes of a page.
@@ -50,7 +50,7 @@ const SEND: u32 = 1;
 /// The bits of the status that say that the slot is used or that its frame was refused.
 const USED: u32 = 7;
 /// The stack of a thread in bytes.
-const STACK: usize = 64 << 10;
+pub const STACK: usize = 64 << 10;
 /// The send and receive buffers of a packet socket in bytes.
 const BUFFER: i32 = 256 << 20;
 
@@ -73,7 +73,7 @@ impl Corruptible for Frame {
 }
 
 /// Sends frames from the ring of a packet socket.
-struct SendRing {
+pub struct SendRing {
     ring: Ring,
     /// Bytes of a slot.
     slot: usize,
@@ -89,16 +89,17 @@ impl SendRing {
         Ok(SendRing { ring, slot: slot as usize, next: 0 })
     }
 
-    fn send(&mut self, frame: &mut Frame) -> io::Result<()> {
+    /// Sends a frame with its `struct virtio_net_hdr`, of which the length of the headers is set.
+    pub fn send(&mut self, frame: &mut [u8]) -> io::Result<()> {
         let at = self.next * self.slot;
         if self.ring.read(at + STATUS) & USED != AVAILABLE {
             return Err(io::Error::other("no slot of the ring is free"));
         }
-        let headers = header_bytes(&frame.0[VNET..]).to_ne_bytes();
+        let headers = header_bytes(&frame[VNET..]).to_ne_bytes();
         // `hdr_len` of `struct virtio_net_hdr`
-        frame.0[2..4].copy_from_slice(&headers);
-        self.ring.fill(at + BYTES, &frame.0);
-        self.ring.write(at + LENGTH, u32::try_from(frame.0.len()).expect("the length of a frame"));
+        frame[2..4].copy_from_slice(&headers);
+        self.ring.fill(at + BYTES, frame);
+        self.ring.write(at + LENGTH, u32::try_from(frame.len()).expect("the length of a frame"));
         self.ring.write(at + STATUS, SEND);
         sys::send(self.ring.socket().as_fd(), &[])?;
         self.next = (self.next + 1) % SLOTS as usize;
@@ -144,17 +145,8 @@ impl RelaySet {
             let [from, to] = [&topology.devices[*from], &topology.devices[*to]];
             namespaces.enter(from.netns)?;
             let wrong = |e: io::Error| format!("a relay from {} to {}: {e}", from.name, to.name);
-            let input = socket().and_then(|s| listen(&s, &from.name).map(|()| s)).map_err(wrong)?;
             let mtu = case.hosts.iter().map(|h| h.mtu.get()).max().expect("hosts");
-            let output = socket()
-                .and_then(|s| speak(&s, &to.name).map(|()| s))
-                .and_then(|s| SendRing::new(s, mtu))
-                .map_err(wrong)?;
-            let lines = [
-                format!("qdisc add dev {} clsact", from.name),
-                format!("filter add dev {} ingress matchall action drop", from.name),
-            ];
-            build::batch("tc", &lines)?;
+            let (input, output) = ends(&from.name, &to.name, mtu).map_err(wrong)?;
             let middlebox = middlebox(case, *link, *forward, seed, &mut middleboxes);
             let faults = Arc::new(Mutex::new(faults));
             all.0.push(Relay { link: *link, forward: *forward, faults: Arc::clone(&faults) });
@@ -220,6 +212,22 @@ fn middlebox(
     Some(own)
 }
 
+/// A socket that receives what arrives at a device, which then goes nowhere else, and a ring that sends from another device of the
+/// namespace of the thread.
+pub fn ends(from: &str, to: &str, mtu: u64) -> io::Result<(OwnedFd, SendRing)> {
+    let input = socket()?;
+    listen(&input, from)?;
+    let output = socket()?;
+    speak(&output, to)?;
+    let output = SendRing::new(output, mtu)?;
+    let lines = [
+        format!("qdisc add dev {from} clsact"),
+        format!("filter add dev {from} ingress matchall action drop"),
+    ];
+    build::batch("tc", &lines).map_err(io::Error::other)?;
+    Ok((input, output))
+}
+
 fn socket() -> io::Result<OwnedFd> {
     let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
     sys::set(socket.as_fd(), libc::SOL_PACKET, VNET_HDR, 1)?;
@@ -266,7 +274,7 @@ fn carry(
             }
         }
         for mut frame in out.drain(..) {
-            output.send(&mut frame)?;
+            output.send(&mut frame.0)?;
         }
         if faults.due() != armed {
             armed = faults.due();

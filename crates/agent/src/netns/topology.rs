@@ -104,6 +104,18 @@ pub struct NetnsTopology {
     bpf_marks: bool,
     /// The directions of links with impairments that netem does not have.
     pub relayed: Vec<RelayedDirection>,
+    /// The queues that mark returning ACKs in a guest.
+    pub ack_marking: Vec<AckMarking>,
+}
+
+/// A queue that marks returning ACKs ([`ack_marks`](crate::netns::ack_marks)).
+pub struct AckMarking {
+    /// The device of the queue, at which the ACKs arrive: an index into [`NetnsTopology::devices`].
+    pub dev: usize,
+    /// The device in the direction of the sender.
+    pub to: usize,
+    /// ACKs are marked while the backlog is above it.
+    pub threshold: Bytes,
 }
 
 /// A direction of a link whose packets [`relay`](crate::netns::relay) takes from one device and sends by another.
@@ -310,6 +322,9 @@ impl NetnsTopology {
             self.devices[dev].queues = qdiscs::queue(&self.devices[dev].name, queue, rate, mtu, shaping);
             self.devices[dev].marking = if self.bpf_marks { marking(queue) } else { None };
             self.watch(&link.name, queue.kind, queue.rate.unwrap_or(rate).min(rate), dev, link.main);
+            if pair && !self.real && queue.mark == Mark::Ack {
+                self.ack_marking.push(AckMarking { dev, to: first + 1, threshold: queue.threshold });
+            }
         } else if !wired {
             self.host_rate(case, link.from, first, Some(rate), mtu);
         }

@@ -148,7 +148,8 @@ fn traffic(
         (KernelTrace::open(windows).map_err(|e| format!("tracefs: {e}"))?, None)
     };
     trace.set_merging(case.hosts.iter().map(|host| host.nic.gro).collect());
-    let Setup { benchmark, topology, namespaces, marking_programs, mut taps, relays, path } = setup;
+    let Setup { benchmark, topology, namespaces, marking_programs, ack_marks, mut taps, relays, path } =
+        setup;
     let prefix = engine_prefix(case, environment)?;
     let engines = CcEngines::start(case, &topology, &schedule, &request.objects, seed, &prefix)?;
     let mut runtime = TrafficRuntime::new(
@@ -197,7 +198,7 @@ fn traffic(
         topology: &topology,
         taps,
         trace,
-        queues: QueueMonitor::new(&topology, marking_programs, collect.series),
+        queues: QueueMonitor::new(&topology, marking_programs, ack_marks, collect.series),
         inet_diag: InetDiag::default(),
     };
     let mut event_loop = EventLoop::new(case, environment, schedule, start, runtime, collectors, udp);

@@ -3,6 +3,7 @@
 
 use crate::collect::tap::{TapDirection, Taps};
 use crate::environment::{BOOT, Environment};
+use crate::netns::ack_marks::{self, AckMarks};
 use crate::netns::build::{self, MarkingProgram, NetnsSet};
 use crate::netns::relay::RelaySet;
 use crate::netns::topology::NetnsTopology;
@@ -35,6 +36,7 @@ pub struct Setup {
     pub topology: NetnsTopology,
     pub namespaces: NetnsSet,
     pub marking_programs: Vec<MarkingProgram>,
+    pub ack_marks: Vec<AckMarks>,
     pub taps: Taps,
     pub relays: RelaySet,
     pub path: MeasuredPath,
@@ -76,6 +78,7 @@ pub fn prepare(
         taps.open(number, &device.name, direction, packets).map_err(|e| format!("a tap: {e}"))?;
     }
     let relays = RelaySet::start(case, &topology, &mut namespaces, Seed(request.seed))?;
+    let ack_marks = ack_marks::start(case, &topology, &mut namespaces)?;
     let timing = if environment.is_host() {
         probe::ProbeTiming::real_time()
     } else {
@@ -87,7 +90,7 @@ pub fn prepare(
     } else {
         probe::measure(case, &topology, &mut namespaces, &mut taps, &timing)?
     };
-    Ok(Setup { benchmark, topology, namespaces, marking_programs, taps, relays, path })
+    Ok(Setup { benchmark, topology, namespaces, marking_programs, ack_marks, taps, relays, path })
 }
 
 /// Where the taps are, by number: for each host of this machine the packets that it sends, then those that arrive at it. `benchmark` is set if the generators are
