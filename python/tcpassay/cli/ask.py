@@ -168,12 +168,14 @@ def _figure(answer: "Answered", folder: Path) -> Path:
 
 def _told(answer: "Answered", folder: Path, figure: Path, file: Path) -> None:
     from tcpassay import compare  # noqa: PLC0415 - start-up time
+    from tcpassay.asking import Ending  # noqa: PLC0415 - start-up time
     from tcpassay.interface import METRICS  # noqa: PLC0415 - start-up time
 
     console = terminal.console()
     typer.echo(answer.text)
     typer.echo()
-    compare.show_between(answer.rankings, console, {name: one.unit for name, one in METRICS.items()})
+    if answer.ending is not Ending.NONE:
+        compare.show_between(answer.rankings, console, {name: one.unit for name, one in METRICS.items()})
     for one in answer.earlier:
         typer.echo(f"  {one.text}")
     if answer.beside is not None:
