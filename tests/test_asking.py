@@ -268,6 +268,7 @@ def test_the_best_value_that_breaks_a_condition_is_not_the_answer(tmp_path: Path
     assert next(iter(answer.ranking.medians)) == "bbr"
     assert "goodput is best with bbr" in answer.text
     assert "It meets saturation >= 0.9" in answer.text
+    assert "cubic was dropped after 9 seeds: it breaks saturation >= 0.9" in answer.text
     assert [(one.value, one.better) for one in answer.dropped] == [("cubic", ""), ("reno", "bbr")]
     assert answer.dropped[0].text == (
         "cubic was dropped after 9 seeds: it breaks saturation >= 0.9 (median 0.5005)"

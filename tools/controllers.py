@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from tcpassay import terminal
+from tcpassay.compare import Options
 from tcpassay.compare.between import Ranking, Rankings, between, levels
 from tcpassay.interface import METRICS
 from tcpassay.results import load
@@ -41,9 +42,10 @@ def table(rankings: Rankings, metric: str, controllers: list[str]) -> str:
 def main() -> None:
     """Replaces the tables of the document."""
     results, document = load(Path(sys.argv[1])), Path(sys.argv[2])
-    rankings = between(results, "controller", "scenario", simultaneous=False)
-    controllers = levels(results, "controller")
     text = document.read_text(encoding="utf-8")
+    metrics = tuple(found[2] for found in TABLE.finditer(text))
+    rankings = between(results, "controller", "scenario", Options(metrics=metrics), simultaneous=False)
+    controllers = levels(results, "controller")
     made = TABLE.sub(lambda found: found[1] + table(rankings, found[2], controllers), text)
     document.write_text(made, encoding="utf-8")
 

@@ -133,8 +133,8 @@ class Answered:
 
     @property
     def earlier(self) -> list[Dropped]:
-        """Those that were lost before the last look."""
-        return [one for one in self.dropped if one.look < self.looks]
+        """Those that the last ranking does not have: lost before the last look, or because of a condition."""
+        return [one for one in self.dropped if one.look < self.looks or not one.better]
 
     @property
     def ranking(self) -> Ranking:
