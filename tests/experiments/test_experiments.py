@@ -195,6 +195,16 @@ def test_a_page_that_is_written_twice_is_the_same_and_has_the_claims_the_table_t
     assert "[small](small.md) | Figure 1 of Author | direction only (0 of 1 claims) | not run |" in index
 
 
+def test_results_of_a_plan_with_other_claims_make_no_page(tmp_path: Path) -> None:
+    place = written(tmp_path, "900Mbit")
+    run(place, tmp_path / "out")
+    file = place / "small.toml"
+    file.write_text(file.read_text().replace('name = "rate"', 'name = "another rate"'))
+    message = "the plan had other claims when it was run: `tcpassay experiments run small`"
+    with pytest.raises(UserError, match=message):
+        page.found(catalogue.experiment(place, "small"), tmp_path / "out")
+
+
 def test_the_verdict_of_an_experiment_is_the_worst_of_what_was_measured() -> None:
     good, half, bad, unknown = Verdict.REPRODUCED, Verdict.DIRECTION, Verdict.NOT, Verdict.UNKNOWN
     assert verdict.of_experiment([good, unknown]) is good

@@ -12,6 +12,7 @@ from statistics import fmean, stdev
 from typing import Final
 
 from tcpassay import markdown
+from tcpassay.errors import Place, UserError
 from tcpassay.experiments import excerpts, quotes, session, verdict
 from tcpassay.experiments.catalogue import KERNEL, MODEL, Experiment
 from tcpassay.experiments.measured import Numbers, unit
@@ -66,12 +67,16 @@ def write(experiments: Sequence[Experiment], out: Path, docs: Path) -> list[Path
 
 
 def found(one: Experiment, out: Path) -> list[Ran]:
-    """The substrates on which an experiment was run."""
+    """The substrates on which an experiment was run. Raises `UserError` if its claims have changed since."""
     made = []
     for substrate in one.substrates:
         outcome = session.kept(out, substrate, one.name)
         if outcome is not None:
             there = session.place(out, substrate, one.name)
+            if [claim.name for claim in outcome.claims] != [claim.name for claim in one.told.claim]:
+                where = "" if substrate == MODEL else f" --substrate {substrate}"
+                again = f"tcpassay experiments run {one.name}{where}"
+                raise UserError(f"the plan had other claims when it was run: `{again}`", Place(there))
             made.append(Ran(outcome, Numbers(load(there), one.slower_by(substrate)), there))
     return made
 
