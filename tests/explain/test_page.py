@@ -1,12 +1,17 @@
 """`tcpassay explain --report`: a page about a finding for the maintainers of a TCP."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from typer.testing import CliRunner
 
 from plans import write
 from tcpassay.cli import app
+from tcpassay.explain.page import proven
+
+if TYPE_CHECKING:
+    from tcpassay.isolate.cause import CauseRow
 
 # Every second segment of a flight is lost: smoltcp sends no duplicate ACK for data beyond the fourth hole.
 PLAN = """\
@@ -71,3 +76,27 @@ def test_beside_it_are_a_script_of_the_end_and_the_packets(report: Path) -> None
     assert any("<sack " in line or "sack " in line for line in segments if " > " in line)
     # The block type of a section header of pcapng.
     assert (report / "packets.pcapng").read_bytes()[:4] == bytes.fromhex("0a0d0d0a")
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (
+            {"proven": True},
+            "The smallest set of settings that shows it; it is gone whichever of them is reset:",
+        ),
+        (
+            {"why_not": "the budget is used up"},
+            "so far that shows it (the budget is used up). It is not proven that each of them is needed:",
+        ),
+        (
+            {"complete": True, "why_not": "interrupted"},
+            "was found that does (interrupted). It is not shown that it is gone without `link.loss`:",
+        ),
+    ],
+)
+def test_a_page_says_of_its_settings_what_was_proven(found: dict[str, object], said: str) -> None:
+    row = {"proven": False, "complete": False, "why_not": ""} | found
+    row["cause"] = [{"path": "link.loss"}, {"path": "link.rate"}]
+    row["proof"] = [{"path": "link.loss", "gone": False}, {"path": "link.rate", "gone": True}]
+    assert proven(cast("CauseRow", row)).endswith(said)

@@ -21,6 +21,7 @@ from tcpassay.explain.packetdrill import Side, Span, UnwritableError
 from tcpassay.explain.reproduced import reproduced
 from tcpassay.explain.show import diagram
 from tcpassay.explain.words import marks, neighbour_words
+from tcpassay.isolate.cause import CauseRow
 from tcpassay.judge.registry import ORACLES
 
 PAGE: Final = "report.md"
@@ -69,7 +70,7 @@ def page(explanation: Explanation) -> Page:
         "## Settings",
         "A setting that is not listed has its default. Times are virtual, so that the run can be repeated exactly.",
         _block("toml", [*settings, f"# seed {evidence.seed}"]),
-        *([_proven(explanation), "\n".join(causes)] * bool(causes)),
+        *([proven(explanation.isolation), "\n".join(causes)] * bool(causes)),
         "## What happened",
         _block("text", [drawn(explanation), marks(explanation)]),
         *(["\n".join(neighbour_words(explanation))] * (explanation.neighbour is not None)),
@@ -80,18 +81,17 @@ def page(explanation: Explanation) -> Page:
     return Page("\n\n".join(parts) + "\n", script, evidence.capture)
 
 
-def _proven(explanation: Explanation) -> str:
-    """What was shown about the cause, before the list of its settings."""
-    found = explanation.isolation
+def proven(found: CauseRow | None) -> str:
+    """What `isolate` showed about the settings of a cause, before their list."""
     if found is not None and found["proven"]:
         return "The smallest set of settings that shows it; it is gone whichever of them is reset:"
     why = f" ({found['why_not']})" if found is not None and found["why_not"] else ""
     if found is not None and found["complete"]:
         gone = {row["path"] for row in found["proof"] if row["gone"]}
-        left = ", ".join(f"`{one['path']}`" for one in explanation.cause if one["path"] not in gone)
+        left = ", ".join(f"`{one['path']}`" for one in found["cause"] if one["path"] not in gone)
         return (
-            f"A set of settings that shows it and of which no part was found that does{why}. That it is gone without "
-            f"them is not shown for {left}:"
+            f"A set of settings that shows it, and of which no smaller part was found that does{why}. It is not shown "
+            f"that it is gone without {left}:"
         )
     return f"The smallest set so far that shows it{why}. It is not proven that each of them is needed:"
 
