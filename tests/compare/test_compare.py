@@ -250,6 +250,9 @@ def test_the_value_of_a_seed_is_the_geometric_mean_over_its_cases(tmp_path: Path
 def test_seeds_that_lack_a_case_do_not_count_if_others_have_all(tmp_path: Path) -> None:
     found = both(tmp_path / "1", [[100.0] * 8, [10.0] * 6], [[90.0] * 8, [5.0] * 6])
     assert (found.cases, found.pairs) == (2, 6)
+    # A case that is equal everywhere may have further seeds.
+    more = both(tmp_path / "3", [[100.0] * 6, [10.0] * 9], [[90.0] * 6, [10.0] * 9])
+    assert (more.cases, more.same_cases, more.pairs) == (1, 1, 6)
     apart = both(tmp_path / "2", [[100.0] * 8, [10.0]], [[90.0] * 8, [5.0]])
     assert (apart.cases, apart.pairs) == (2, 8)
 

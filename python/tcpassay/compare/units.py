@@ -90,7 +90,7 @@ def units(where: Places, moved: Reals, enough: int | None) -> Units:
     part = differ if len(differ) else everything
     kept = np.isin(where.cases, part)
     # Seeds that lack a case would have a mean over other cases.
-    complete = np.bincount(where.seeds[kept]) == len(part)
+    complete = np.bincount(where.seeds[kept], minlength=int(where.seeds.max(initial=0)) + 1) == len(part)
     if complete.sum() > 1:
         kept &= complete[where.seeds]
     of = _numbered(where.seeds[kept])
