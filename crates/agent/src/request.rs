@@ -219,7 +219,10 @@ mod tests {
     #[test]
     fn an_unsupported_setting_is_refused_with_the_substrates_that_support_it() {
         for (rows, words) in [
-            (&[("topology", "racks:1x1")][..], "the model supports this one"),
+            (
+                &[("topology", "racks:16x16"), ("rack.hosts", "16")][..],
+                "it has 512 hosts; a guest has at most 128",
+            ),
             (&[("nic.ring", "512")], "substrates that do are model"),
             (&[("stack.cc", "bbr3")], "the model supports it"),
             (&[("stack.profile", "freebsd")], "a kernel supports only `linux`"),

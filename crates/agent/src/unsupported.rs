@@ -13,6 +13,9 @@ use tcpassay_case::topology::Shape;
 use tcpassay_case::{Case, CaseError, CcEngine, HostSettings, LinkSettings, Mark, Unsupported};
 use tcpassay_workload::Behaviour;
 
+/// The most hosts of a guest. Each has two taps with rings of 2 MB, and each link two namespaces.
+const MOST_GUEST_HOSTS: usize = 128;
+
 /// All settings of the case that the kernel does not support, in the order of the entities.
 pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
     let mut all = Vec::new();
@@ -101,16 +104,34 @@ pub fn unsupported(case: &Case, environment: &Environment) -> Vec<CaseError> {
         let why = "the testbed uses its links as they are, so that no router stands before them";
         refuse(case.link_setting(i, "link.mtu"), why);
     }
-    if environment.links_as_is() && !matches!(case.net.shape, Shape::Pair) {
-        let why = "the testbed uses its links as they are, so that its hosts have no switches between them";
-        refuse((case.setting("topology"), "topology".to_owned()), why);
-    } else if let Some(Err(why)) = &placement {
-        refuse((case.setting("topology"), "topology".to_owned()), why);
+    if let Some(why) = topology(case, environment, placement.as_ref()) {
+        refuse((case.setting("topology"), "topology".to_owned()), &why);
     }
     hosts(case, environment, placement.as_ref(), &mut refuse);
     all.sort_by(|a, b| (&a.path, &a.why).cmp(&(&b.path, &b.why)));
     all.dedup();
     all
+}
+
+/// Why the topology cannot be built here.
+fn topology(
+    case: &Case,
+    environment: &Environment,
+    placement: Option<&Result<Placement, String>>,
+) -> Option<String> {
+    let hosts = case.net.hosts.len();
+    if environment.links_as_is() && !matches!(case.net.shape, Shape::Pair) {
+        let why = "the testbed uses its links as they are, so that its hosts have no switches between them";
+        Some(why.to_owned())
+    } else if let Some(Err(why)) = placement {
+        Some(why.clone())
+    } else if placement.is_some() && matches!(case.net.shape, Shape::Racks { .. } | Shape::File(_)) {
+        Some("a testbed has the hosts of a pair, a dumbbell or a star".to_owned())
+    } else if !environment.is_host() && hosts > MOST_GUEST_HOSTS {
+        Some(format!("it has {hosts} hosts; a guest has at most {MOST_GUEST_HOSTS}"))
+    } else {
+        None
+    }
 }
 
 /// The parameters of a link that only netem implements.

@@ -211,6 +211,7 @@ mod tests {
             rate: tcpassay_units::Rate::from_mbit(10),
             dev: 0,
             handle: 0x10,
+            link: 0,
         };
         let all = || {
             [(3, 0x10, 1), (4, 0x1, 2), (4, 0x10, 3)]

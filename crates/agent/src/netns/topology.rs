@@ -3,6 +3,7 @@
 //! ```text
 //! pair:      sender -- shaper -- wire -- receiver
 //! dumbbell:  sender0 -- left -- wire -- right -- receiver0
+//! racks:     sender0 -- wire -- rack0 -- wire -- spine -- wire -- rack1 -- wire -- receiver0
 //! ```
 //!
 //! Every host and every switch is a network namespace. Namespaces forward by routes, so that a queue beyond the host's own device is hidden
@@ -81,6 +82,8 @@ pub struct MonitoredQueue {
     pub dev: usize,
     /// The major number of its handle.
     pub handle: u16,
+    /// The index of its link in the case.
+    pub link: usize,
 }
 
 /// The topology of a case.
@@ -94,8 +97,10 @@ pub struct NetnsTopology {
     pub hosts: Vec<usize>,
     /// The queues that the recording contains.
     pub monitored: Vec<MonitoredQueue>,
-    /// The index of the bottleneck in `monitored`.
+    /// The index in `monitored` of the bottleneck of the first pair of hosts.
     pub bottleneck: usize,
+    /// The indices in `monitored` of the queues towards receivers to which parameters without an address apply.
+    pub mains: Vec<usize>,
     /// The topology is built on a host and runs in real time.
     real: bool,
     /// Super-segments are not segmented on the path, because all hosts merge packets on receipt. Segmenting and merging takes real time.
@@ -116,6 +121,17 @@ pub struct AckMarking {
     pub to: usize,
     /// ACKs are marked while the backlog is above it.
     pub threshold: Bytes,
+}
+
+/// A direction of a link that has a queue.
+struct Port {
+    /// The name of the direction in the recording.
+    name: String,
+    /// Index into [`NetnsTopology::devices`].
+    dev: usize,
+    rate: Rate,
+    /// The queue is that of a host, above its NIC.
+    above_nic: bool,
 }
 
 /// A direction of a link whose packets [`relay`](crate::netns::relay) takes from one device and sends by another.
@@ -164,7 +180,23 @@ impl NetnsTopology {
         for link in 0..case.links.len() {
             topology.link(case, link, environment);
         }
+        topology.bottleneck = topology.first_bottleneck(case);
         topology
+    }
+
+    /// The slowest queue, of equal ones the first, that data of the first pair of hosts pass and to which parameters without an
+    /// address apply; none (`usize::MAX`) without such a queue.
+    fn first_bottleneck(&self, case: &Case) -> usize {
+        let (from, to) = case.net.flows[0];
+        let path = case.routes.path(&case.net, from, to).unwrap_or_default();
+        let passed =
+            |i: &usize| path.contains(&DirectedLink { link: self.monitored[*i].link, forward: true });
+        self.mains
+            .iter()
+            .copied()
+            .filter(passed)
+            .min_by_key(|i| self.monitored[*i].rate)
+            .unwrap_or(usize::MAX)
     }
 
     /// Removes namespaces and devices that are on other machines of a testbed. Queues on other machines are
@@ -199,6 +231,7 @@ impl NetnsTopology {
         self.relayed.retain(|relayed| namespaces[devices[relayed.from].netns].local);
         let position = self.monitored.iter().position(|queue| Some(&queue.name) == bottleneck.as_ref());
         self.bottleneck = position.unwrap_or(usize::MAX);
+        self.mains = position.into_iter().collect();
         Ok(())
     }
 
@@ -311,19 +344,13 @@ impl NetnsTopology {
                 self.devices[first].segments = false;
                 self.devices[dev].segments = !self.keeps_super_segments;
             }
-            let plain = QueueSettings::plain();
-            let queue = if link.main || link.group == "access" { &settings.queue } else { &plain };
-            let shaping = Shaping {
-                supers: above_nic || self.keeps_super_segments,
-                real: self.real,
-                program: self.bpf_marks,
-                link: settings.queue.served_by == ServedBy::Link && environment.link_serves(queue.kind),
-            };
-            self.devices[dev].queues = qdiscs::queue(&self.devices[dev].name, queue, rate, mtu, shaping);
-            self.devices[dev].marking = if self.bpf_marks { marking(queue) } else { None };
-            self.watch(&link.name, queue.kind, queue.rate.unwrap_or(rate).min(rate), dev, link.main);
-            if pair && !self.real && queue.mark == Mark::Ack {
-                self.ack_marking.push(AckMarking { dev, to: first + 1, threshold: queue.threshold });
+            if link.main {
+                self.mains.push(self.monitored.len());
+            }
+            self.queue(case, index, Port { name: link.name.clone(), dev, rate, above_nic }, environment);
+            if pair && !self.real && settings.queue.mark == Mark::Ack {
+                let threshold = settings.queue.threshold;
+                self.ack_marking.push(AckMarking { dev, to: first + 1, threshold });
             }
         } else if !wired {
             self.host_rate(case, link.from, first, Some(rate), mtu);
@@ -342,6 +369,10 @@ impl NetnsTopology {
                 }
             }
         }
+        if link.both_ways && !is_host(link.to) {
+            let name = format!("{}.back", link.name);
+            self.queue(case, index, Port { name, dev: last, rate: back_rate, above_nic: false }, environment);
+        }
         if wired {
             let here = impairments::drawn_here(case, index, environment);
             let left = if here { impairments::left_to_netem(settings) } else { settings.clone() };
@@ -353,7 +384,7 @@ impl NetnsTopology {
             self.devices[back].queues =
                 vec![qdiscs::wire(&self.devices[back].name, back_rate, &left, LinkDirection::Backward)];
             // Packets wait for an access link in the host, where TCP small queues limits them.
-            let own = |rate: Rate| (!link.main).then_some(rate);
+            let own = |rate: Rate| (!link.main || link.group == "access").then_some(rate);
             self.host_rate(case, link.from, first, own(rate), mtu);
             self.host_rate(case, link.to, last, own(back_rate), mtu);
         }
@@ -430,16 +461,28 @@ impl NetnsTopology {
         qdiscs::line_rate(&self.devices[dev].name, rate, mtu, queue, shaping)
     }
 
-    fn watch(&mut self, link: &str, kind: QueueKind, rate: Rate, dev: usize, main: bool) {
-        if main {
-            self.bottleneck = self.monitored.len();
-        }
+    /// Sets the queue of a link at a port, and records it.
+    fn queue(&mut self, case: &Case, index: usize, port: Port, environment: &Environment) {
+        let (link, settings) = (&case.net.links[index], &case.links[index]);
+        let Port { name, dev, rate, above_nic } = port;
+        let plain = QueueSettings::plain();
+        let queue = if link.main || link.group == "access" { &settings.queue } else { &plain };
+        let shaping = Shaping {
+            supers: above_nic || self.keeps_super_segments,
+            real: self.real,
+            program: self.bpf_marks,
+            link: settings.queue.served_by == ServedBy::Link && environment.link_serves(queue.kind),
+        };
+        let mtu = case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
+        self.devices[dev].queues = qdiscs::queue(&self.devices[dev].name, queue, rate, mtu, shaping);
+        self.devices[dev].marking = if self.bpf_marks { marking(queue) } else { None };
         self.monitored.push(MonitoredQueue {
-            name: format!("queue.{link}"),
-            kind,
-            rate,
+            name: format!("queue.{name}"),
+            kind: queue.kind,
+            rate: queue.rate.unwrap_or(rate).min(rate),
             dev,
             handle: qdiscs::INNER,
+            link: index,
         });
     }
 
@@ -478,112 +521,4 @@ fn is_host(node: Node) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::case;
-    use tcpassay_case::params::Substrate;
-
-    fn names(topology: &NetnsTopology) -> Vec<&str> {
-        topology.namespaces.iter().map(|n| n.name.as_str()).collect()
-    }
-
-    #[test]
-    fn a_pair_has_a_namespace_for_its_queue_and_one_for_its_wire() {
-        let topology = NetnsTopology::of(&case(Substrate::Kernel, &[]), &Environment::guest());
-        assert_eq!(names(&topology), ["sender", "receiver", "shaper-bottleneck", "wire-bottleneck"]);
-        // Three veth pairs: sender - shaper, shaper - wire, wire - receiver.
-        let ends: Vec<usize> = topology.devices.iter().map(|d| d.netns).collect();
-        assert_eq!(ends, [0, 2, 2, 3, 3, 1]);
-        assert_eq!(topology.hosts, [0, 5]);
-        assert_eq!((topology.monitored[0].name.as_str(), topology.monitored[0].dev), ("queue.bottleneck", 2));
-    }
-
-    #[test]
-    fn a_link_that_impairs_single_packets_has_a_relay_in_both_directions() {
-        let case = case(Substrate::Kernel, &[("link.loss", "1%")]);
-        let topology = NetnsTopology::of(&case, &Environment::guest());
-        assert_eq!(names(&topology)[4], "faults-bottleneck");
-        let relayed: Vec<_> = topology.relayed.iter().map(|r| (r.from, r.to, r.forward)).collect();
-        assert_eq!(relayed, [(5, 6, true), (6, 5, false)]);
-        // The wire leaves the losses to the relay.
-        assert!(!topology.devices[4].queues[0].contains("loss"), "{:?}", topology.devices[4].queues);
-    }
-
-    #[test]
-    fn with_netem_the_wire_loses_and_there_is_no_relay() {
-        let case = case(Substrate::Kernel, &[("link.loss", "1%"), ("link.drawn_by", "netem")]);
-        let topology = NetnsTopology::of(&case, &Environment::guest());
-        assert_eq!(names(&topology).len(), 4);
-        assert!(topology.devices[4].queues[0].ends_with(" loss 1%"), "{:?}", topology.devices[4].queues);
-        assert!(topology.relayed.is_empty());
-    }
-
-    #[test]
-    fn the_interrupts_of_a_host_wait_in_front_of_its_device_in_both_directions() {
-        let rows = [("receiver/nic.rx_usecs", "50us"), ("sender/nic.rx_usecs", "8us")];
-        let topology = NetnsTopology::of(&case(Substrate::Kernel, &rows), &Environment::guest());
-        let queues = |dev: usize| &topology.devices[dev].queues;
-        assert!(
-            queues(4)[1].ends_with("parent 1:1 handle 30: netem limit 10000000 slot 50000ns 50000ns"),
-            "{:?}",
-            queues(4)
-        );
-        assert!(queues(1)[0].ends_with(" slot 8000ns 8000ns"), "{:?}", queues(1));
-        // Behind a relay the wire is not in front of the host.
-        let rows = [("receiver/nic.rx_usecs", "50us"), ("link.loss", "1%")];
-        let topology = NetnsTopology::of(&case(Substrate::Kernel, &rows), &Environment::guest());
-        let (wire, last) = (&topology.devices[4].queues, &topology.devices[6].queues);
-        assert!(!wire[0].contains("slot") && last.len() == 1, "{wire:?} {last:?}");
-        assert!(last[0].ends_with(" slot 50000ns 50000ns"), "{last:?}");
-    }
-
-    #[test]
-    fn in_real_time_a_link_without_delay_has_no_wire_and_names_have_a_prefix() {
-        let case = case(Substrate::Host, &[("link.delay", "0s")]);
-        let topology = NetnsTopology::of(&case, &Environment::without(&[]));
-        assert_eq!(names(&topology), ["tcpassay-sender", "tcpassay-receiver", "tcpassay-shaper-bottleneck"]);
-    }
-
-    #[test]
-    fn every_namespace_of_a_dumbbell_has_a_route_to_every_host_but_itself() {
-        let case = case(Substrate::Kernel, &[("topology", "dumbbell:2")]);
-        let topology = NetnsTopology::of(&case, &Environment::guest());
-        for (place, netns) in topology.namespaces.iter().enumerate().filter(|(_, n)| n.host.is_none()) {
-            let mut to: Vec<usize> = netns.routes.iter().map(|(host, _)| *host).collect();
-            to.sort_unstable();
-            assert_eq!(to, [0, 1, 2, 3], "{}", netns.name);
-            // A route leads out of the namespace by a device of its own.
-            assert!(
-                netns.routes.iter().all(|(_, dev)| topology.devices[*dev].netns == place),
-                "{}",
-                netns.name
-            );
-        }
-    }
-
-    #[test]
-    fn the_two_ends_of_a_veth_pair_refer_to_each_other() {
-        let topology =
-            NetnsTopology::of(&case(Substrate::Kernel, &[("topology", "star:3")]), &Environment::guest());
-        for (at, device) in topology.devices.iter().enumerate() {
-            assert_eq!((device.peer, topology.devices[device.peer].peer), (at ^ 1, at));
-        }
-    }
-
-    #[test]
-    fn super_segments_stay_whole_in_real_time_if_all_hosts_merge_on_receipt() {
-        let whole = |gro: &str| {
-            let case = case(Substrate::Host, &[("link.delay", "0s"), ("nic.gro", gro)]);
-            NetnsTopology::of(&case, &Environment::without(&[]))
-        };
-        assert!(whole("on").devices.iter().all(|d| !d.segments));
-        assert!(whole("off").devices[0].segments);
-    }
-
-    #[test]
-    fn the_generators_are_measured_over_one_veth_pair_without_queues() {
-        let topology = NetnsTopology::benchmark(&case(Substrate::Host, &[("link.delay", "0s")]));
-        assert_eq!((topology.devices.len(), &topology.hosts[..]), (2, &[0, 1][..]));
-        assert!(topology.devices.iter().all(|d| d.queues.is_empty() && !d.segments));
-    }
-}
+mod tests;

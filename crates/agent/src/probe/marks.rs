@@ -100,8 +100,9 @@ pub(super) fn measure(
     at: &mut u64,
     rest: u64,
 ) -> Result<(), Failure> {
-    let link = case.net.links.iter().position(|l| l.main).expect("a topology has a bottleneck");
-    let (queue, monitored) = (&case.links[link].queue, &topology.monitored[topology.bottleneck]);
+    let monitored = &topology.monitored[topology.bottleneck];
+    let link = monitored.link;
+    let queue = &case.links[link].queue;
     if queue.mark != Mark::Data {
         return Ok(());
     }

@@ -164,7 +164,7 @@ fn back_to_back(
     // A longer probe would be reported by ICMP, and the host would know the path MTU before the run.
     let mtu = case.path_mtu(s, r).get();
     let monitored = &topology.monitored[topology.bottleneck];
-    let link = case.net.links.iter().position(|l| l.main).expect("a topology has a bottleneck");
+    let link = monitored.link;
     let queue = &case.links[link].queue;
     let bucket =
         if monitored.kind == QueueKind::Tbf { monitored.rate.bytes_in(Dur::from_millis(1)).get() } else { 0 };

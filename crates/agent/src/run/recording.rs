@@ -20,7 +20,7 @@ use std::fs;
 use tcpassay_case::Case;
 use tcpassay_linux::netlink::Qdisc;
 use tcpassay_measure::{Device, DeviceCounters, Recording};
-use tcpassay_units::Time;
+use tcpassay_units::{Rate, Time};
 
 /// Counters by group and name.
 type Counters = BTreeMap<String, BTreeMap<String, u64>>;
@@ -123,11 +123,10 @@ pub fn assemble(
     header.case = case.recorded();
     header.complete =
         parts.path.mismatch.is_none() && lost == 0 && lost_events == 0 && !collectors.trace.missed();
-    // On a testbed another machine may have the bottleneck.
-    header.bottleneck = u32::try_from(collectors.topology.bottleneck).ok();
     recording.hosts = case.net.hosts.iter().map(|h| h.name.clone()).collect();
     recording.counters = counters;
     recording.devices = devices(collectors.topology, &queues, &collectors.queues.max_backlog);
+    recording.header.bottleneck = bottleneck(collectors.topology, &recording.devices);
     if let (Some(series), Some(_)) = (&mut recording.series, collect.series) {
         series.entities.extend(collectors.queues.entities(collectors.topology));
         collectors.inet_diag.append(series);
@@ -168,6 +167,18 @@ fn impairment_counters(counts: ImpairmentCounts) -> [(String, u64); 7] {
         ("drops.thinned", counts.thinned),
     ]
     .map(|(name, n)| (name.to_owned(), n))
+}
+
+/// The device that metrics use as the bottleneck, as in a run of the model: the busiest of the links to which parameters without an
+/// address apply. On a testbed another machine may have it.
+fn bottleneck(topology: &NetnsTopology, devices: &[Device]) -> Option<u32> {
+    let load = |i: usize| {
+        let device = &devices[i];
+        (u128::from(device.counters.bytes) << 64) / u128::from(device.rate.map_or(1, Rate::bits_per_sec))
+    };
+    let most = topology.mains.iter().map(|i| load(*i)).max().unwrap_or(0);
+    let busiest = topology.mains.iter().copied().find(|i| most > 0 && load(*i) == most);
+    u32::try_from(busiest.unwrap_or(topology.bottleneck)).ok()
 }
 
 /// The monitored queues as devices of the recording.

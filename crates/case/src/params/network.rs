@@ -66,36 +66,36 @@ pub(super) const ROWS: &[P] = &[
          (`star`); racks of storage hosts, which send, and of workers; or those of a file (docs/plan.md)",
         |n, v| put(&mut n.shape, v.parsed()),
     )
-    .linux(&[Knob::Builtin(|_, n| match n.shape {
-        Shape::Pair | Shape::Dumbbell(_) | Shape::Star(_) => Ok(()),
-        _ => Err("it supports pair, dumbbell and star; the model supports this one"),
-    })]),
+    .linux(&[Knob::Builtin(|_, _| Ok(()))]),
     P::new(
         "rack.hosts",
         ValueKind::Int { min: 1, max: 256 },
         "4",
         &["4", "16"],
-        Substrates::M,
+        Substrates::MKH,
         "Hosts of each rack (topology racks)",
         |n, v| put(&mut n.rack_hosts, v.int()),
-    ),
+    )
+    .linux(&[Knob::Builtin(|_, _| Ok(()))]),
     P::new(
         "rack.fanout",
         ValueKind::Int { min: 1, max: 256 },
         "1",
         &["1", "3"],
-        Substrates::M,
+        Substrates::MKH,
         "Workers to which each storage host sends: sender i to receivers i, i + 1, ... modulo their number",
         |n, v| put(&mut n.rack_fanout, v.int()),
     )
-    .needs("topology racks; at most all workers"),
+    .needs("topology racks; at most all workers")
+    .linux(&[Knob::Builtin(|_, _| Ok(()))]),
     P::new(
         "rack.uplink",
         ValueKind::Or(&["auto"], &ValueKind::Rate),
         "auto",
         &["auto", "40Gbit"],
-        Substrates::M,
+        Substrates::MKH,
         "Rate between a rack's switch and the spine; auto: the sum of its hosts'",
         |n, v| n.rack_uplink = v.rate(),
-    ),
+    )
+    .linux(&[Knob::Builtin(|_, _| Ok(()))]),
 ];
