@@ -181,6 +181,6 @@ def _cells(e: Effect, units: Mapping[str, str]) -> list[str]:
         "" if e.median_b is None else number(e.median_b, unit),
         str(e.up),
         str(e.down),
-        f"{e.pairs} {e.unit}s",
+        plural(e.pairs, e.unit),
         "" if e.p_adjusted is None else f"{e.p_adjusted:.2g}",
     ]
