@@ -74,7 +74,7 @@ def _level(comparison: Comparison) -> str:
 
 def _averaged(effects: list[Effect], console: Console) -> None:
     """Prints over how many cases the value of a seed is the mean."""
-    several = [e for e in effects if e.unit == "seed" and e.cases > 1]
+    several = [e for e in effects if e.unit == "seed" and e.cases > 1 and e.estimate is not None]
     if several:
         most = max(several, key=lambda e: e.cases)
         said = f"a seed counts once, with the mean over its {most.cases} cases that differ"
