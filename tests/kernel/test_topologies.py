@@ -78,3 +78,22 @@ def test_more_hosts_than_a_guest_can_have_are_refused_with_their_number(tmp_path
     text = 'name = "big"\nsubstrates = ["kernel"]\n[fixed]\n"topology" = "racks:16x16"\n"rack.hosts" = 16\n'
     with pytest.raises(UserError, match="it has 512 hosts; a guest has at most 128"):
         read(text, tmp_path / "plan.toml")
+
+
+def test_a_queue_that_marks_runs_at_the_rate_of_an_uplink_above_that_of_tc(tmp_path: Path) -> None:
+    # RED has 32 bits for a bandwidth in bytes/s, which are 34 Gbit/s.
+    rows = """
+"topology" = "racks:1x1"
+"rack.hosts" = 2
+"link.rate" = "25Gbit"
+"rack.uplink" = "40Gbit"
+"link.delay" = "2us"
+"nic.tso" = true
+"nic.gro" = true
+"stack.cc" = "dctcp"
+"stack.ecn" = "dctcp"
+"queue.ecn_mark" = "data"
+"app.duration" = "2ms"
+"""
+    found = both(tmp_path, rows)
+    assert found["kernel"]["goodput"] > 20e9

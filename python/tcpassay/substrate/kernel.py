@@ -45,6 +45,8 @@ from tcpassay.substrate.guard import guarded
 BOOT_NS: Final = 1_000_000_000_000_000_000
 # Memory of the guest. TCP's buffers do not depend on it, because the agent sets them.
 MEMORY: Final = "512M"
+# The same of a guest with racks or the topology of a file: each host has rings for its taps, and buffers.
+LARGE_MEMORY: Final = "3G"
 # Maximum console output of a guest in bytes.
 _CONSOLE: Final = 1 << 18
 # Length of the console output that is stored with an outcome.
@@ -105,8 +107,9 @@ def run_case(  # noqa: PLR0913 - the request of `_native.run_case`, and what bou
             case["tamper"] = tamper
         (place / "case.json").write_text(json.dumps(case), encoding="utf-8")
         usage = ChildUsage()
-        ended = boot(chosen.image, place, seed, patience_s)
-        answer = outcome_of(place, ended, patience_s, starved=usage.starved())
+        memory = memory_of(triples)
+        ended = boot(chosen.image, place, seed, patience_s, memory)
+        answer = outcome_of(place, ended, patience_s, starved=usage.starved(), memory=memory)
         if answer.outcome == Outcome.DONE:
             answer = replace(answer, covered=covered(chosen, place))
         cpu_s = usage.cpu_s()
@@ -152,12 +155,18 @@ def catalogue_of(notes: Path) -> Catalogue:
     return Catalogue.read(notes / store.CATALOGUE)
 
 
-def boot(image: Path, scratch: Path, seed: int, patience_s: float) -> Ended:
+def memory_of(triples: Triples) -> str:
+    """The memory of the guest of a case. The guest takes only what it uses from the machine."""
+    shape = str(triples.get("topology", ""))
+    return LARGE_MEMORY if shape.startswith(("racks:", "file:")) else MEMORY
+
+
+def boot(image: Path, scratch: Path, seed: int, patience_s: float, memory: str = MEMORY) -> Ended:
     """Starts the guest and waits for its end."""
     command = [
         *("setarch", "-R", str(image)),
         *("root=none", "rootfstype=hostfs", "rw", "init=/proc/self/cwd/init", "con0=null,fd:1"),
-        *(f"mem={MEMORY}", "time-travel=inf-cpu", f"time-travel-start={BOOT_NS}", "tt-read-cost=0"),
+        *(f"mem={memory}", "time-travel=inf-cpu", f"time-travel-start={BOOT_NS}", "tt-read-cost=0"),
         f"rand-seed={seed}",
     ]
     # The tunable prevents a static glibc from registering restartable sequences, which a guest does not support; UML
@@ -206,7 +215,9 @@ def _peek(console: int) -> str:
         return (copy.read(_CONSOLE) or b"").decode(errors="replace") if copied > 0 else ""
 
 
-def outcome_of(scratch: Path, ended: Ended, patience_s: float, *, starved: bool) -> Answer:
+def outcome_of(
+    scratch: Path, ended: Ended, patience_s: float, *, starved: bool, memory: str = MEMORY
+) -> Answer:
     """The answer of the guest, or how it ended without one."""
     end = ended.console.strip()[-LAST_WORDS:]
     if ended.late:
@@ -216,7 +227,7 @@ def outcome_of(scratch: Path, ended: Ended, patience_s: float, *, starved: bool)
     except (OSError, ValueError):
         answer = None
     if answer is None and _MEMORY.search(ended.console):
-        return Answer("memory", f"the guest ran out of its {MEMORY}\n{end}")
+        return Answer("memory", f"the guest ran out of its {memory}\n{end}")
     if ended.outside:
         if starved:
             return Answer("memory", "the system killed the guest, for want of memory")

@@ -12,6 +12,7 @@
 //! * RED, CoDel, FQ-CoDel, PIE and FQ are served as a link serves them (`queue.served_by`, docs/kernel.md).
 //! * `burst`, the only option of `tc` that determines the weight of RED, is chosen so that the weight is the model's 0.002.
 
+use tcpassay_case::params::RED_BANDWIDTH;
 use tcpassay_case::params::grammar::QueueLimitValue;
 use tcpassay_case::params::linux::LinkDirection;
 use tcpassay_case::{LinkSettings, LinuxQdisc, Mark, QueueKind, QueueSettings};
@@ -173,7 +174,8 @@ fn inner(queue: &QueueSettings, rate: Rate, mtu: Bytes, shaping: Shaping) -> Str
             format!(
                 "red limit {bytes} min {step} max {} avpkt {step} burst 1 probability 1 bandwidth {} ecn nodrop",
                 step + 1,
-                bits(rate)
+                // With a weight of 1 the average does not depend on it.
+                bits(rate.min(Rate::from_bits_per_sec(RED_BANDWIDTH)))
             )
         }
         _ => match queue.limit {

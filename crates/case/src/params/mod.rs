@@ -44,7 +44,7 @@ pub use link::{DISTRIBUTIONS, DrawnBy, JitterSettings, LinkSettings};
 pub use network::NetworkSettings;
 pub use nic::{Adaptive, NicSettings};
 pub use python_controller::PythonController;
-pub use queue::{LinuxQdisc, Mark, QueueKind, QueuePlace, QueueSettings, ServedBy};
+pub use queue::{LinuxQdisc, Mark, QueueKind, QueuePlace, QueueSettings, RED_BANDWIDTH, ServedBy};
 pub use row::Row;
 pub use spec::{ParamSpec, Substrate, Substrates};
 pub use table::{find, nearest, rows};

@@ -257,6 +257,10 @@ impl QueueSettings {
     }
 }
 
+/// The highest bandwidth of RED that `tc` accepts, in bits per second: it has 32 bits for it, in bytes per second. RED estimates from
+/// it how many packets would have left while the queue was idle.
+pub const RED_BANDWIDTH: u64 = 8 * (u32::MAX as u64);
+
 /// The arguments of `tc` for RED with the weight of the model, 1/512.
 fn red(q: &QueueSettings, mtu: Bytes, rate: Rate) -> String {
     format!(
@@ -267,7 +271,7 @@ fn red(q: &QueueSettings, mtu: Bytes, rate: Rate) -> String {
         mtu.get(),
         red_burst(q.red_min.get(), mtu.get()),
         q.red_probability,
-        rate.bits_per_sec(),
+        rate.bits_per_sec().min(RED_BANDWIDTH),
         if q.ecn { " ecn" } else { "" }
     )
 }
@@ -510,6 +514,7 @@ mod tests {
             red_probability: 0.1,
             ..queue(QueueKind::Red)
         };
+        assert!(super::red(&red, Bytes::new(1500), Rate::from_gbit(100)).contains(" bandwidth 34359738360bit "));
         let words = words(&red);
         assert!(words.starts_with("red limit 1500000 min 30000 max 90000 avpkt 1500 burst "), "{words}");
         assert!(words.ends_with(" probability 0.1 bandwidth 20000000bit ecn"), "{words}");
