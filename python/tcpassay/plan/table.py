@@ -67,6 +67,14 @@ def parameters() -> dict[str, Parameter]:
     return {row.path: row for row in rows}
 
 
+_DEFINITIONS: Final = """\
+*Flows of the test*: of each connection that is not background traffic, the direction that carried more payload. If no
+connection of a run carried any, because each SYN was lost, each counts with its first direction: rates are 0.
+*Window*: from the end of the warm-up, counted from the opening of the first of these flows, to the end of the last
+one, or of the run. A metric of which a run has nothing is absent, never 0."""
+"""The terms of the table of metrics."""
+
+
 def markdown() -> str:
     """`docs/parameters.md`."""
     lines = [
@@ -100,6 +108,6 @@ def markdown() -> str:
             meaning,
         ]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    lines += ["", "# Metrics", "", "| name | unit | meaning |", "| --- | --- | --- |"]
+    lines += ["", "# Metrics", "", _DEFINITIONS, "", "| name | unit | meaning |", "| --- | --- | --- |"]
     lines += [f"| `{row.name}` | {row.unit} | {row.doc} |" for row in METRICS.values()]
     return "\n".join(lines) + "\n"
