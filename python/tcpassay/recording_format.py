@@ -43,6 +43,8 @@ class StackUnderTest(TypedDict):
     version: str
     digest: NotRequired[str]
     """Checksum of the files that the command of a process names."""
+    shows: NotRequired[list[str]]
+    """The variables of its connections that it shows; absent if it shows none."""
 
 
 class PropertyRow(TypedDict):

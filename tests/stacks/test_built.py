@@ -88,3 +88,20 @@ def test_the_pinned_versions_are_those_of_the_recipes() -> None:
     assert VERSIONS["gvisor"] in (recipes / "gvisor" / "go.mod").read_text()
     assert f"pmd-pytcp=={VERSIONS['pytcp']} " in (recipes / "pytcp" / "requirements.txt").read_text()
     assert 'lwip = "=0.4.0"' in (recipes / "lwip" / "Cargo.toml").read_text()
+
+
+def test_it_shows_the_state_of_its_connections_and_no_segment_contradicts_it(name: str) -> None:
+    ran = _native.run_held(
+        triples=CASE | {"sender/stack.implementation": name, "app.flow_size": "20KB"},
+        seed=3,
+        base=".",
+        collect=COLLECT,
+    )
+    shows = json.loads(ran.index())["header"]["stacks"][0]["shows"]
+    assert ",".join(shows) == "snd_una,snd_nxt,snd_wnd,rcv_nxt,rcv_wnd,cwnd,ssthresh,srtt,rto,timer"
+    rows = json.loads(ran.rows(list(range(len(ran)))))
+    windows = [row for row in rows if row["kind"] == "window"]
+    assert windows[0]["why"] == "shown"
+    assert windows[-1]["rto_ns"] >= 200_000_000
+    assert {"timer_set", "timer_cancel"} <= {row["kind"] for row in rows}
+    assert not [row for row in rows if row["kind"] == "damaged"]

@@ -33,6 +33,9 @@ while (content := read(sys.stdin.buffer)) is not None:
     answer = asked(content)
     if mode == "asleep":
         answer = b"\\xff" * 8 + answer[8:]
+    if mode == "liar" and content[0] == 1:
+        # SND.UNA and RCV.NXT, far above everything that was sent and acknowledged.
+        answer += struct.pack("<BIHII", 6, 0, 0b1001, 1, 2)
     if mode == "unquiet":
         head, late = answer[:12] + late, answer[12:] if content[0] == 1 else b""
         answer = head + (b"" if content[0] == 1 else answer[12:])
@@ -108,3 +111,11 @@ def test_a_command_without_a_program_is_refused(command: str, said: str) -> None
     with pytest.raises(UserError) as refused:
         check(command)
     assert str(refused.value) == said
+
+
+def test_a_state_that_the_segments_contradict_is_named(adapter: Path, program: Callable[[str], str]) -> None:
+    result = check(f"{program(AROUND)} liar {adapter}")
+    assert result.exit_code == 1
+    said = wrong(result)["it sends to the model"]
+    assert said.startswith("it showed a state that the segments contradict, ")
+    assert "first: SND.UNA: " in said

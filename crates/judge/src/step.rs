@@ -23,6 +23,8 @@ pub(crate) struct Context<'a> {
     flows: Vec<FlowFacts<'a>>,
     exact: bool,
     of_kernel: bool,
+    /// The hosts that show the state of their connections.
+    showing: Vec<u32>,
 }
 
 /// Facts about a flow, computed once because oracles need them at every row.
@@ -53,6 +55,13 @@ impl<'a> Context<'a> {
             flows: flows.collect(),
             exact: facts.is_some_and(Facts::is_model),
             of_kernel: facts.is_some_and(Facts::is_kernel),
+            showing: recording
+                .header
+                .stacks
+                .iter()
+                .filter(|one| !one.shows.is_empty())
+                .map(|one| one.host)
+                .collect(),
         }
     }
 
@@ -101,6 +110,11 @@ impl<'a> Context<'a> {
     /// decisions of the stack, and processing takes no time.
     pub fn of_kernel(&self) -> bool {
         self.of_kernel
+    }
+
+    /// Whether the host that sends `flow` has another TCP than the model, and shows the state of its connections.
+    pub fn shows(&self, flow: usize) -> bool {
+        self.showing.contains(&self.recording.flows[flow].from)
     }
 
     /// Whether the times of the log are those of the stack, because processing takes no time.

@@ -103,6 +103,9 @@ pub struct StackUnderTest {
     /// Checksum of the files that the command of a process names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// The variables of its connections that it shows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shows: Vec<String>,
 }
 
 /// One parameter of a case.

@@ -18,6 +18,8 @@ pub struct SegmentLog {
     first: [Option<SeqNum>; 2],
     sent: [u64; 2],
     scales: [Option<u8>; 2],
+    /// The largest window that each end announced.
+    widest: [u64; 2],
     established: bool,
 }
 
@@ -33,7 +35,15 @@ pub enum SentBy {
 impl SegmentLog {
     /// An end without segments.
     pub fn new(host: u32, flow: u32) -> SegmentLog {
-        SegmentLog { host, flow, first: [None; 2], sent: [0; 2], scales: [None; 2], established: false }
+        SegmentLog {
+            host,
+            flow,
+            first: [None; 2],
+            sent: [0; 2],
+            scales: [None; 2],
+            widest: [0; 2],
+            established: false,
+        }
     }
 
     /// The stream position of a sequence number; the SYN has position 0. `None` before the SYN of this direction, and below it.
@@ -54,6 +64,7 @@ impl SegmentLog {
             self.first[from] = Some(segment.seq);
             self.scales[from] = segment.options.window_scale.map(|shift| shift.min(14));
         }
+        self.widest[from] = self.widest[from].max(self.window(by, segment));
         let seq = self.position(by, segment.seq)?;
         let after = seq + u64::from(segment.seq_len());
         let again = after > seq && seq < self.sent[from];
@@ -110,6 +121,16 @@ impl SegmentLog {
                 StateChange::Moved { from: Some(TcpState::SynSent), to: Some(TcpState::Established) };
             log(EventRow { why: opened.to_string().into(), ..row(EventKind::State) });
         }
+    }
+
+    /// The position after the last byte that an end sent.
+    pub fn after(&self, by: SentBy) -> u64 {
+        self.sent[by as usize]
+    }
+
+    /// The largest window that an end announced, in bytes.
+    pub fn widest(&self, by: SentBy) -> u64 {
+        self.widest[by as usize]
     }
 
     fn window(&self, by: SentBy, segment: &Segment) -> u64 {

@@ -170,7 +170,7 @@ impl StackHost {
     /// What it did since the last call.
     fn drain<'py>(&mut self, py: Python<'py>) -> Done<'py> {
         self.stack.drain(&mut self.drained);
-        let Drained { packets, accepted, changed } = std::mem::take(&mut self.drained);
+        let Drained { packets, accepted, changed, shown: _ } = std::mem::take(&mut self.drained);
         let status = |(id, s): (SocketId, tcpassay_stack::SocketStatus)| {
             (id.0, s.established, s.readable, s.writable, s.end_of_stream, s.closed, s.failed)
         };

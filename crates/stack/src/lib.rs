@@ -60,6 +60,8 @@ pub struct Description {
     pub version: String,
     /// Resolution of its clock.
     pub granularity: Dur,
+    /// The fields of [`Shown`] that it shows, by the names of docs/stacks.md.
+    pub shows: Vec<String>,
 }
 
 /// A socket of a stack. Numbers are not used again.
@@ -84,6 +86,44 @@ pub struct SocketStatus {
     pub failed: bool,
 }
 
+/// The variables of a connection as its stack shows them (RFC 9293 section 3.3.1, RFC 5681, RFC 6298). All are optional.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Shown {
+    /// SND.UNA.
+    pub snd_una: Option<u32>,
+    /// SND.NXT.
+    pub snd_nxt: Option<u32>,
+    /// SND.WND in bytes.
+    pub snd_wnd: Option<u32>,
+    /// RCV.NXT.
+    pub rcv_nxt: Option<u32>,
+    /// RCV.WND in bytes.
+    pub rcv_wnd: Option<u32>,
+    /// Congestion window in bytes.
+    pub cwnd: Option<u32>,
+    /// Slow-start threshold in bytes; absent before it was set.
+    pub ssthresh: Option<u32>,
+    /// Smoothed round-trip time; absent before the first sample.
+    pub srtt: Option<Dur>,
+    /// Retransmission timeout.
+    pub rto: Option<Dur>,
+    /// The retransmission timer.
+    pub timer: Option<ShownTimer>,
+}
+
+/// The retransmission timer of a connection as its stack shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ShownTimer {
+    /// Neither it nor another timer that takes its place runs.
+    Stopped,
+    /// Another timer takes its place: the persist timer, or that of a tail loss probe or of RACK.
+    Replaced,
+    /// It runs. The time at which it fires is not known.
+    Runs,
+    /// It runs until this time.
+    Until(Time),
+}
+
 /// What a stack did since the last [`Stack::drain`].
 #[derive(Clone, Debug, Default)]
 pub struct Drained {
@@ -93,6 +133,8 @@ pub struct Drained {
     pub accepted: Vec<(SocketId, u16, SocketAddrV4)>,
     /// Sockets whose status has changed.
     pub changed: Vec<(SocketId, SocketStatus)>,
+    /// The state that sockets show now, if it has changed.
+    pub shown: Vec<(SocketId, Shown)>,
 }
 
 /// The stack cannot be used any more.

@@ -4,7 +4,7 @@
 //! started when the run ends. Its standard error is read; the last of it is part of the reason when the process fails.
 
 use crate::one_cpu::OneCpu;
-use crate::protocol::{self, Answer, LARGEST, NEVER, Request, VERSION};
+use crate::protocol::{self, Answer, FIELDS, LARGEST, NEVER, Request, VERSION};
 use crate::{Description, Drained, Settings, SocketId, Stack, StackError, StackErrorKind};
 use rustix::net::{RecvFlags, recv};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process_group, setrlimit};
@@ -27,19 +27,21 @@ pub type Copies = BTreeMap<usize, PathBuf>;
 /// The copies of each command that may be started.
 pub type Commands = BTreeMap<String, Copies>;
 
-/// Limits of a process.
+/// Limits of a process, and what is asked of it besides its work.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Wall time of an answer. It decides only whether a stack hangs, never what a run measures.
     pub answer: Duration,
     /// Address space in bytes.
     pub memory: u64,
+    /// Whether it is asked to show the state of its connections.
+    pub state: bool,
 }
 
 impl Default for Limits {
     /// 30 seconds, 8 GiB (Go and Python reserve much more than they use).
     fn default() -> Limits {
-        Limits { answer: Duration::from_secs(30), memory: 8 << 30 }
+        Limits { answer: Duration::from_secs(30), memory: 8 << 30, state: false }
     }
 }
 
@@ -122,14 +124,17 @@ impl Process {
             _cpu: cpu,
         };
         timeout.map_err(|why| made.failed(StackErrorKind::Broken, &why.to_string()))?;
-        let about = made.tell(settings)?;
+        let about = made.tell(settings, limits.state)?;
         Ok((made, about))
     }
 
     /// The first request.
-    fn tell(&mut self, settings: &Settings) -> Result<Description, StackError> {
+    fn tell(&mut self, settings: &Settings, state: bool) -> Result<Description, StackError> {
         protocol::begin(&mut self.frame, Request::Begin, 0);
         self.frame.extend_from_slice(lines(settings).as_bytes());
+        if state {
+            self.frame.extend_from_slice(b"state=1\n");
+        }
         let (from, to) = self.exchange()?;
         let text = String::from_utf8_lossy(&self.read[from..to]).into_owned();
         let said: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
@@ -155,7 +160,19 @@ impl Process {
             let why = format!("it has no option `{option}`, which the case sets to `{value}`");
             return Err(self.failed(StackErrorKind::Broken, &why));
         }
+        let shows: Vec<String> = said
+            .get("shows")
+            .filter(|text| state && !text.is_empty())
+            .map_or_else(Vec::new, |text| text.split(',').map(str::to_owned).collect());
+        if let Some(unknown) = shows.iter().find(|name| !FIELDS.contains(&name.as_str())) {
+            let why = format!(
+                "it shows `{unknown}`, which is no field of a state; there are {}",
+                FIELDS.join(", ")
+            );
+            return Err(self.failed(StackErrorKind::Broken, &why));
+        }
         Ok(Description {
+            shows,
             name: (*name).to_owned(),
             version: (*version).to_owned(),
             granularity: Dur::from_nanos(granularity),
@@ -422,5 +439,6 @@ impl Stack for Process {
         into.packets.append(&mut self.drained.packets);
         into.accepted.append(&mut self.drained.accepted);
         into.changed.append(&mut self.drained.changed);
+        into.shown.append(&mut self.drained.shown);
     }
 }

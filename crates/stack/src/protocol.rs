@@ -2,8 +2,9 @@
 //!
 //! A frame is its length in 4 bytes and its content. All numbers are little-endian. Each request has one answer.
 
-use crate::{Drained, SocketId, SocketStatus};
+use crate::{Drained, Shown, ShownTimer, SocketId, SocketStatus};
 use std::net::{Ipv4Addr, SocketAddrV4};
+use tcpassay_units::{Dur, Time};
 
 /// The version of this protocol.
 pub const VERSION: u32 = 1;
@@ -44,6 +45,15 @@ const ACCEPTED: u8 = 2;
 const STATUS: u8 = 3;
 const DATA: u8 = 4;
 const ERROR: u8 = 5;
+const STATE: u8 = 6;
+
+/// The fields of a state, in the order of their bits in its mask.
+pub const FIELDS: [&str; 10] =
+    ["snd_una", "snd_nxt", "snd_wnd", "rcv_nxt", "rcv_wnd", "cwnd", "ssthresh", "srtt", "rto", "timer"];
+/// Values of the timer that are no times: see [`ShownTimer`].
+const STOPPED: u64 = u64::MAX;
+const RUNS: u64 = u64::MAX - 1;
+const REPLACED: u64 = u64::MAX - 2;
 
 /// Flags of a status.
 const ESTABLISHED: u8 = 1;
@@ -111,6 +121,10 @@ pub fn read_answer(content: &[u8], drained: &mut Drained) -> Result<Answer, Stri
                 ));
             }
             DATA => answer.data.extend_from_slice(rest.counted()?),
+            STATE => {
+                let socket = SocketId(rest.u32()?);
+                drained.shown.push((socket, rest.shown()?));
+            }
             ERROR => answer.error = Some(String::from_utf8_lossy(rest.counted()?).into_owned()),
             other => return Err(format!("an item of kind {other}, which does not exist")),
         }
@@ -147,6 +161,31 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
+    /// A mask and the fields whose bits are set.
+    fn shown(&mut self) -> Result<Shown, String> {
+        let mask = self.u16()?;
+        if mask >> FIELDS.len() != 0 {
+            return Err(format!("a state with fields that do not exist: its mask is {mask:#x}"));
+        }
+        let mut bit = 0;
+        let mut has = || {
+            bit += 1;
+            mask >> (bit - 1) & 1 != 0
+        };
+        let mut word = || if has() { self.u32().map(Some) } else { Ok(None) };
+        let (snd_una, snd_nxt, snd_wnd) = (word()?, word()?, word()?);
+        let (rcv_nxt, rcv_wnd, cwnd, ssthresh) = (word()?, word()?, word()?, word()?);
+        let mut long = || if has() { self.u64().map(Some) } else { Ok(None) };
+        let (srtt, rto) = (long()?.map(Dur::from_nanos), long()?.map(Dur::from_nanos));
+        let timer = long()?.map(|at| match at {
+            STOPPED => ShownTimer::Stopped,
+            RUNS => ShownTimer::Runs,
+            REPLACED => ShownTimer::Replaced,
+            at => ShownTimer::Until(Time::from_nanos(at)),
+        });
+        Ok(Shown { snd_una, snd_nxt, snd_wnd, rcv_nxt, rcv_wnd, cwnd, ssthresh, srtt, rto, timer })
+    }
+
     fn counted(&mut self) -> Result<&'a [u8], String> {
         let len = self.u32()? as usize;
         self.take(len)
@@ -179,6 +218,24 @@ mod tests {
         let (socket, status) = drained.changed[0];
         assert_eq!((socket, status.readable, status.writable), (SocketId(9), 5, 256));
         assert!(status.established && status.end_of_stream && !status.closed && !status.failed);
+    }
+
+    #[test]
+    fn a_state_has_the_fields_of_its_mask_and_no_others() {
+        // SND.UNA, cwnd and the timer.
+        let fields = [7_u32.to_le_bytes(), 14_600_u32.to_le_bytes()].concat();
+        let state =
+            [&[STATE, 9, 0, 0, 0, 0b10_0001, 0b10][..], &fields, &2_000_000_u64.to_le_bytes()].concat();
+        let mut drained = Drained::default();
+        read_answer(&answer(&state), &mut drained).expect("an answer");
+        let timer = Some(ShownTimer::Until(Time::from_nanos(2_000_000)));
+        let shown = Shown { snd_una: Some(7), cwnd: Some(14_600), timer, ..Shown::default() };
+        assert_eq!(drained.shown, [(SocketId(9), shown)]);
+        let unknown = read_answer(&answer(&[STATE, 9, 0, 0, 0, 0, 0b100]), &mut Drained::default());
+        assert_eq!(
+            unknown.expect_err("a bit without a field"),
+            "a state with fields that do not exist: its mask is 0x400"
+        );
     }
 
     #[test]

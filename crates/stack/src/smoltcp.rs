@@ -320,6 +320,7 @@ pub fn description() -> Description {
         name: "smoltcp".to_owned(),
         version: format!("{VERSION} ({FEATURES})"),
         granularity: Dur::from_micros(1),
+        shows: Vec::new(),
     }
 }
 

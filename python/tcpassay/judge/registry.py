@@ -70,9 +70,11 @@ class Oracle:
         if EventKind.IN not in there:
             return "without taps (`collect.taps`) a log has no segments"
         substrate = recording.header.get("substrate", "model")
+        follows = self.setting == "followed-kernel"
         why = self.lacks_setting(substrate) or self.lacks_path(recording.header.get("case", []))
-        follows = self.setting == "followed-kernel" and substrate == "kernel"
-        if why := why or (_unfollowed(recording) if follows else ""):
+        if recording.header.get("stacks") and self.setting != "any":
+            why = _LACKS[self.setting] if follows else "the settings of a case are those of the model"
+        if why := why or (_unfollowed(recording) if follows and substrate == "kernel" else ""):
             return why
         missing = [kind for kind in self.needs if kind not in there]
         if not missing:
@@ -174,6 +176,13 @@ _ALL: Final = frozenset(EventKind)
 _OF_A_KERNEL: Final = frozenset({EventKind.IN, EventKind.OUT, EventKind.RETRANSMIT, EventKind.SACK})
 # The log of a real stack on the model has what its segments show, and the calls of its applications.
 _OF_SEGMENTS: Final = _OF_A_KERNEL | {EventKind.APP, EventKind.DAMAGED}
+_SHOWN: Final = MappingProxyType(
+    {
+        "cwnd": frozenset({EventKind.WINDOW}),
+        "timer": frozenset({EventKind.TIMER_FIRE}),
+    }
+)
+"""The events that a stack logs which shows these variables. It does not show when each of its timers is set."""
 _TRACED: Final = MappingProxyType(
     {
         "traced_congestion": frozenset({EventKind.TIMER_FIRE, EventKind.CONGESTION}),
@@ -185,8 +194,9 @@ _TRACED: Final = MappingProxyType(
 
 def logged(recording: Recording) -> frozenset[EventKind]:
     """The kinds of events that the stacks of a recording log when they happen."""
-    if recording.header.get("stacks"):
-        return _OF_SEGMENTS
+    if stacks := recording.header.get("stacks"):
+        shown = frozenset(name for stack in stacks for name in stack.get("shows", []))
+        return _OF_SEGMENTS.union(*(kinds for name, kinds in _SHOWN.items() if name in shown))
     if recording.header.get("substrate", "model") == "model":
         return _ALL
     counters = recording.index.get("counters", {}).get("run", {})

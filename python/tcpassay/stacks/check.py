@@ -42,6 +42,8 @@ _SCENES: Final[dict[str, Triples]] = {
         "app.duration": "2s",
     },
 }
+_SHOWN: Final = "shown "
+"""The begin of the reason of a row about a state that segments contradict."""
 _UNANSWERED: Final[Triples] = {
     "sender/stack.implementation": "",
     "link.loss": 1.0,
@@ -105,6 +107,12 @@ def _unfinished(ran: _native.Ran) -> str:
     damaged = [row for row in _rows(ran) if row["kind"] == "damaged"]
     if damaged:
         times = "once" if len(damaged) == 1 else f"{len(damaged)} times"
+        shown = [row for row in damaged if str(row["why"]).startswith(_SHOWN)]
+        if shown:
+            what = str(shown[0]["why"]).removeprefix(_SHOWN)
+            return (
+                f"it showed a state that the segments contradict, {times}; first: {what}: {_words(shown[0])}"
+            )
         return f"it sent or delivered what nobody wrote, {times}; first: {_words(damaged[0])}"
     return "" if ran.metrics.get("goodput") else "no data were delivered within the time of the scene"
 

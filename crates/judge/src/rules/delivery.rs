@@ -12,7 +12,8 @@ pub(super) const ORACLE: Oracle = Oracle {
     title: "bytes not delivered once and in order",
     asserts: "a receiver acknowledges only what has arrived without a gap, and never takes an acknowledgement back; its \
               application reads no more bytes than arrived, and after a regular close it has read all of them. A real stack \
-              (`stack.implementation`) sends and delivers the bytes that were written, with correct checksums.",
+              (`stack.implementation`) sends and delivers the bytes that were written, with correct checksums, and the state that it \
+              shows does not contradict its segments.",
     why: "TCP provides a reliable, in-order stream (RFC 9293 section 2.2). An ACK number says that everything before it was \
           received (section 3.4), and a close delivers what was sent before it (section 3.10.4). The checksum is mandatory \
           (MUST-2, section 3.1).",
@@ -97,12 +98,19 @@ fn contents(history: &History<'_>, half: usize, found: &mut Findings) {
                 "delivered other bytes to its application than its peer wrote",
             ),
             "content" => ("sent bytes that were not written", "sent other bytes than its application wrote"),
+            shown if shown.starts_with("shown ") => {
+                ("a state that segments contradict", "showed a state that its segments contradict")
+            }
             _ => ("a wrong checksum", "sent a packet with a wrong checksum"),
         };
         let flow = if delivered { history.peer(half) } else { half };
         let rows = vec![mark.row];
         let occurrence = history.occurrence(NAME, title, flow, half);
         found.add(Occurrence { start: mark.at, end: mark.at, rows, ..occurrence }, || {
+            if row.why.starts_with("shown ") {
+                let (who, what) = (history.who(half), &row.why["shown ".len()..]);
+                return format!("{who} {did} at {}: its {what} is {}.", at(mark.at), row.seq.unwrap_or(0));
+            }
             let (from, len) = (row.seq.unwrap_or(0), u64::from(row.len.unwrap_or(0)));
             let who = history.who(half);
             format!("{who} {did} ({}) at {}: positions {from} to {}.", row.why, at(mark.at), from + len)

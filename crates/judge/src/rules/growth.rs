@@ -2,6 +2,7 @@
 
 use super::hystart::Hystart;
 use super::names::WINDOW_GROWTH as NAME;
+use super::shown::ShownWindow;
 use super::traced_window::TracedWindow;
 use super::validated_window::ValidatedWindow;
 use crate::finding::{Findings, Oracle};
@@ -24,7 +25,7 @@ pub(super) const ORACLE: Oracle = Oracle {
               one that the application does not fill; after an idle time of one RTO the first flight is at most the restart window; slow \
               start without a loss or mark does not end while round-trip times are not longer than the shortest one and less \
               than a quarter of the path's capacity is in use; only probes are sent beyond the window, which is never below \
-              one segment.",
+              one segment. Of another TCP that shows its window, it grows by no more than is delivered, and no more is sent than it permits.",
     why: "RFC 5681 section 3.1 (equations 2 and 3) and 4.1 (idle), RFC 3465 sections 2.1 to 2.3, RFC 6928, RFC 9438 sections 4.2 \
           (target of 1.5 windows), 4.3 (Reno-friendly region) and 5.8 (idle), RFC 9406 section 4 (end of slow start), Linux `hystart_update`, RFC 2861, RFC 7661 section 1 (an unused window is not validated by the path).",
     evidence: "the row with the change of the window, and the row at which counting began.",
@@ -44,6 +45,7 @@ struct Half {
     first: Option<u64>,
     /// State of the rules for the log of a kernel.
     traced: TracedWindow,
+    shown: ShownWindow,
     validated: ValidatedWindow,
     hystart: Hystart,
 }
@@ -65,6 +67,9 @@ impl Rule for Growth {
         if context.of_kernel() {
             half.traced.on(context, step, found);
             half.validated.on(context, step, found);
+        }
+        if context.shows(step.flow) {
+            half.shown.on(context, step, found);
         }
         half.hystart.on(context, step, found);
         match step.event.kind {

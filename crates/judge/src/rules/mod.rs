@@ -31,6 +31,7 @@ mod quickack_mode;
 mod receiver;
 mod reduction;
 mod retransmission_timer;
+mod shown;
 mod small_window_after_recovery;
 mod timeout_without_loss;
 mod timestamp_clock;

@@ -2,6 +2,7 @@
 
 use super::give_up::GiveUp;
 use super::names::RETRANSMISSION_TIMER as NAME;
+use super::shown::ShownTimer;
 use crate::finding::{Findings, Oracle};
 use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
@@ -16,8 +17,9 @@ pub(super) const ORACLE: Oracle = Oracle {
     asserts: "the interval between timeouts doubles; after the last progress the timer fires neither \
               before the smallest RTO nor after the largest RTO that the round-trip times allow; a connection is not given up for missing acknowledgments before its \
               user timeout or its number of retransmissions, and on Linux it is given up when its user timeout has passed since \
-              the first timeout, or the first probe of a closed window, without an answer.",
-    why: "RFC 6298 sections 2.3 and 5 (rules 5.1 to 5.6), RFC 5482 and RFC 9293 sections \
+              the first timeout, or the first probe of a closed window, without an answer. Of another TCP that shows its timer and its RTO, the timer \
+              runs while data are outstanding, the RTO is not below SRTT and doubles with a timeout, after which the window is one segment.",
+    why: "RFC 6298 sections 2.3 and 5 (rules 5.1 to 5.6), RFC 5681 section 3.1, RFC 5482 and RFC 9293 sections \
           3.8.3 (R2) and 3.9.1 (user timeout): a timer that is too short causes spurious retransmissions and reduces the window without a loss, and a timer without back-off adds load to a congested path.",
     evidence: "the row at which the timer fired, and the row from which the expected time follows.",
     wrong_when: "the timers of a real kernel have the granularity of its clock tick: the oracle allows for one of 100 Hz. With pacing, or a queue in the host, it does not judge when a timer fires. Runs of the \
@@ -40,6 +42,7 @@ struct Half {
     backed_off: bool,
     progress: Time,
     give_up: GiveUp,
+    shown: ShownTimer,
 }
 
 /// Implements the rules in the documentation of this module.
@@ -56,6 +59,9 @@ impl RetransmissionTimer {
 impl Rule for RetransmissionTimer {
     fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
         let half = &mut self.halves[step.flow];
+        if context.shows(step.flow) {
+            half.shown.on(context, step, found);
+        }
         match step.event.kind {
             EventKind::In => {
                 let taken = step.end.taken;
@@ -74,6 +80,12 @@ impl Rule for RetransmissionTimer {
         }
         if context.of_kernel() {
             half.give_up.on(context, step, found);
+        }
+    }
+
+    fn end(&mut self, context: &Context<'_>, found: &mut Findings) {
+        for (place, half) in self.halves.iter().enumerate() {
+            half.shown.end(context, place, found);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::late_ack::ALLOWED;
 use crate::finding::{Findings, Level, Occurrence, Oracle};
-use crate::history::{Half, History, Mark, at, ms};
+use crate::history::{Half, History, Mark, NEVER, at, ms};
 use crate::needs::Need;
 use tcpassay_measure::EventKind;
 use tcpassay_units::{Dur, Time};
@@ -25,7 +25,8 @@ pub(super) const ORACLE: Oracle = Oracle {
     needs: &[Need::Event(EventKind::TimerFire)],
 };
 
-/// The shortest time for which Linux delays an ACK (`TCP_DELACK_MIN`). A kernel does not log how long it delays one.
+/// The shortest time for which Linux delays an ACK (`TCP_DELACK_MIN`). A kernel does not log how long it delays one. Another TCP than Linux and
+/// the model delays it for as long as it may.
 const DELAYED: Dur = Dur::from_millis(40);
 const TOO_SHORT: &str = "the RTO was too short";
 
@@ -77,6 +78,10 @@ impl Timeout<'_> {
         let ledger = self.history.ledger(self.flow);
         let cells = ledger.cells(self.una, self.nxt);
         let arrived = ledger.arrived(self.una, self.nxt);
+        // A part never arrived.
+        if arrived == NEVER {
+            return;
+        }
         if arrived > self.at() {
             // What came before the retransmission could was the original. Where delays vary, one may be shorter than all
             // that are known, though hardly half as long.
@@ -97,20 +102,22 @@ impl Timeout<'_> {
             }
             return;
         }
-        // An ACK was sent and is not here. It is late, not lost, when it comes, and not another that says the same.
+        // An ACK was sent and is not here. It is late, not lost, when it comes, and not another that says the same: of several
+        // it is not known which one came.
         let later = &self.sending().segments[self.last + 1..];
         let Some(ack) = later.iter().find(|s| !s.sent && s.ack > self.una) else { return };
         let came = receiving.segments.partition_point(|s| s.at <= ack.at);
-        let sent = receiving.segments[..came].iter().rfind(|s| s.sent && s.ack == ack.ack);
-        if sent.is_some_and(|sent| sent.at < self.at()) {
+        let mut sent = receiving.segments[..came].iter().filter(|s| s.sent && s.ack == ack.ack);
+        if sent.next().is_some_and(|sent| sent.at < self.at()) && sent.next().is_none() {
             self.too_fast(ack.at, found);
         }
     }
 
     /// The receiver's own timer is to fire later than the sender's did, but no later than it may. Returns whether this is so.
     fn delayed(&self, arrived: Time, found: &mut Findings) -> bool {
-        if !self.history.of_model() && self.at().since(arrived) < DELAYED {
-            self.short(arrived, arrived + DELAYED, None, found);
+        let delayed = if self.history.recording.header.stacks.is_empty() { DELAYED } else { ALLOWED };
+        if !self.history.of_model() && self.at().since(arrived) < delayed {
+            self.short(arrived, arrived + delayed, None, found);
             return true;
         }
         let Some(decided) = self.decided(&self.receiving().delayed, arrived).last() else { return false };

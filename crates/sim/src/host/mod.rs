@@ -22,6 +22,7 @@ mod real;
 mod real_begin;
 mod real_flows;
 mod real_places;
+mod real_state;
 mod reboot;
 mod recording;
 mod sockets;
@@ -100,11 +101,12 @@ impl SimHosts {
         if case.hosts.iter().all(|host| host.implementation == Implementation::Model) {
             return Ok(());
         }
+        let state = self.stacks.recorder.collector.wants_events();
         for index in 0..case.hosts.len() {
             let number = u32::try_from(index).expect("few hosts");
             let id = self.stacks.hosts[index].id;
             let timer = self.stacks.add_timer(net, TimerOwner::Real(number));
-            let mut host = RealHost::new(case, index, id, timer, seed, commands)
+            let mut host = RealHost::new(case, index, (id, timer), seed, commands, state)
                 .map_err(|why| (index, why))?
                 .map(Box::new);
             if let Some(host) = &mut host {

@@ -7,6 +7,7 @@
 //! The log of such a host has what its segments show, and the calls of its applications.
 
 use super::real_begin::{Begun, begin};
+use super::real_state::{Known, ShownStates};
 use super::stacks::Stacks;
 use crate::engine::{Core, HostId, Packet, Route, TimerId};
 use std::collections::{BTreeMap, VecDeque};
@@ -38,6 +39,7 @@ pub(crate) struct RealHost {
     linger: Option<Dur>,
     /// What the stack did and this host has not processed.
     drained: Drained,
+    shown: ShownStates,
     /// Connections of applications, by the socket of the stack.
     ends: BTreeMap<StackSocket, RealEnd>,
     /// The socket of the stack by that of the application.
@@ -52,6 +54,8 @@ pub(crate) struct RealHost {
     identification: u16,
     /// How often in a row it asked to be called at once, and did nothing then.
     restless: u32,
+    /// Its timer fires at this instant, and nothing has arrived at it.
+    fires: bool,
     failure: Option<StackError>,
 }
 
@@ -84,6 +88,8 @@ struct RealFlow {
     counts: SegmentCounts,
     /// Position up to which the peer has acknowledged what this end sent.
     acked: u64,
+    /// Position up to which this end has acknowledged what its peer sent.
+    acked_out: u64,
     /// The last SYN of the peer that opens another connection from the same port.
     opens_again: Option<Segment>,
 }
@@ -100,19 +106,19 @@ struct SegmentCounts {
 }
 
 impl RealHost {
-    /// The host `index` of a case; `None` if its TCP is the model.
+    /// The host `index` of a case; `None` if its TCP is the model. `state`: the stack is asked to show the state of its connections.
     ///
     /// # Errors
     /// A process that cannot be used.
     pub fn new(
         case: &Case,
         index: usize,
-        id: HostId,
-        timer: TimerId,
+        (id, timer): (HostId, TimerId),
         seed: Seed,
         commands: Option<&Commands>,
+        state: bool,
     ) -> Result<Option<RealHost>, StackError> {
-        let Some(Begun { stack, about, digest }) = begin(case, index, seed, commands)? else {
+        let Some(Begun { stack, about, digest }) = begin(case, index, seed, commands, state)? else {
             return Ok(None);
         };
         Ok(Some(RealHost {
@@ -125,6 +131,8 @@ impl RealHost {
             armed: Time::MAX,
             linger: case.hosts[index].linger,
             drained: Drained::default(),
+            shown: ShownStates::default(),
+            fires: false,
             ends: BTreeMap::new(),
             slots: Vec::new(),
             changed: VecDeque::new(),
@@ -144,6 +152,7 @@ impl RealHost {
             name: self.about.name.clone(),
             version: self.about.version.clone(),
             digest: self.digest.clone(),
+            shows: self.about.shows.clone(),
         }
     }
 
@@ -172,6 +181,7 @@ impl RealHost {
     /// A segment of the network arrives.
     pub fn arrival(&mut self, stacks: &mut Stacks, net: &mut Core, packet: &Packet) {
         let now = net.now();
+        self.fires = false;
         let Some(place) = stacks.place_of(packet.flow) else { return };
         let index = self.index;
         let flow = self.flow(stacks, place);
@@ -226,6 +236,7 @@ impl RealHost {
     pub fn on_timer(&mut self, now: Time) {
         self.armed = Time::MAX;
         if self.stack.deadline(now).is_some_and(|at| at <= now) {
+            self.fires = true;
             let advanced = self.stack.advance(now);
             self.note(advanced);
         }
@@ -259,6 +270,8 @@ impl RealHost {
     pub fn settle(&mut self, stacks: &mut Stacks, net: &mut Core, apps: &mut Apps) {
         while self.failure.is_none() {
             self.collect();
+            let place = (net.now(), self.number());
+            self.shown.show(&mut self.drained, &mut stacks.recorder.collector, place, self.fires);
             let mut packets = std::mem::take(&mut self.drained.packets);
             for packet in packets.drain(..) {
                 let sent = self.departure(stacks, net, &packet);
@@ -266,15 +279,24 @@ impl RealHost {
                 self.stack.recycle(packet);
             }
             self.drained.packets = packets;
+            let logs = &self.logs;
+            let known = |entry| logs.get(&entry).map(RealFlow::known);
+            self.shown.check(&mut stacks.recorder.collector, place, known);
             for (socket, port, from) in std::mem::take(&mut self.drained.accepted) {
                 self.accept(stacks, apps, socket, port, from);
             }
             let Some(socket) = self.changed.pop_front() else { break };
             self.tell(stacks, net, apps, socket);
         }
+        self.fires = false;
         if self.failure.is_none() {
             self.arm(net);
         }
+    }
+
+    /// Its place among the hosts.
+    fn number(&self) -> u32 {
+        u32::try_from(self.index).expect("few hosts")
     }
 
     /// Reads what the stack did. The status of the sockets is valid then.
@@ -347,6 +369,12 @@ impl RealHost {
                 });
             }
         }
+        if segment.flags.has(Flags::ACK)
+            && !segment.flags.has(Flags::RST)
+            && let Some(ack) = flow.log.position(SentBy::Peer, segment.ack)
+        {
+            flow.acked_out = flow.acked_out.max(ack);
+        }
         let again = seen.is_some_and(|(_, again)| again);
         recorder.collector.sent(flow.out, segment.len, again);
         let counts = &mut flow.counts;
@@ -367,7 +395,16 @@ impl RealHost {
         self.logs.entry(place).or_insert_with(|| {
             let (route, out, into) = stacks.end_at(place, id);
             let log = SegmentLog::new(u32::try_from(index).expect("few hosts"), out.0);
-            RealFlow { log, route, out, into, counts: SegmentCounts::default(), acked: 0, opens_again: None }
+            RealFlow {
+                log,
+                route,
+                out,
+                into,
+                counts: SegmentCounts::default(),
+                acked: 0,
+                acked_out: 0,
+                opens_again: None,
+            }
         })
     }
 
@@ -428,6 +465,7 @@ impl RealHost {
             close_reported: false,
         };
         self.ends.insert(socket, end);
+        self.shown.attach(socket, place, out);
         let at = slot.0 as usize;
         if at >= self.slots.len() {
             self.slots.resize(at + 1, None);
@@ -469,6 +507,10 @@ impl RealHost {
 }
 
 impl RealFlow {
+    fn known(&self) -> Known<'_> {
+        Known { log: &self.log, out: self.out, acked: self.acked, acked_out: self.acked_out }
+    }
+
     /// Writes the counts of segments to the recording.
     fn summarise(&self, stacks: &mut Stacks) {
         let counts = self.counts;

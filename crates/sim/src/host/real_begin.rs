@@ -17,12 +17,13 @@ pub(super) struct Begun {
     pub digest: Option<String>,
 }
 
-/// The stack of host `index` of a case; `None` if it is the model.
+/// The stack of host `index` of a case; `None` if it is the model. `state`: it is asked to show the state of its connections.
 pub(super) fn begin(
     case: &Case,
     index: usize,
     seed: Seed,
     commands: Option<&Commands>,
+    state: bool,
 ) -> Result<Option<Begun>, StackError> {
     let settings = settings(case, index, seed);
     let implementation = &case.hosts[index].implementation;
@@ -42,7 +43,8 @@ pub(super) fn begin(
             (command.clone(), accepted.ok_or_else(refused)?)
         }
     };
-    let (process, about) = Process::begin(&command, copies, &settings, Limits::default())?;
+    let (process, about) =
+        Process::begin(&command, copies, &settings, Limits { state, ..Limits::default() })?;
     Ok(Some(Begun { stack: Box::new(process), about, digest: Some(digest(&command, copies)) }))
 }
 

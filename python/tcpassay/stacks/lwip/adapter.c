@@ -11,8 +11,10 @@
 #include <string.h>
 
 enum { INPUT = 1, ADVANCE, LISTEN_AT, CONNECT, WRITE, READ, SHUTDOWN, CLOSE, ABORT };
-enum { PACKET = 1, ACCEPTED, STATUS, DATA, ERROR_TEXT };
+enum { PACKET = 1, ACCEPTED, STATUS, DATA, ERROR_TEXT, STATE };
 enum { ESTABLISHED_FLAG = 1, END_OF_STREAM = 2, CLOSED_FLAG = 4, FAILED = 8 };
+/* The fields of a state, all of which are shown: seven of 4 bytes, three of 8. */
+enum { ALL_FIELDS = 0x3ff, STATE_LEN = 7 * 4 + 3 * 8 };
 enum { HEAD = 9, STATUS_LEN = 9, LARGEST = 16 << 20, NS_PER_MS = 1000000, LARGEST_WINDOW = 65535 };
 
 unsigned tcpassay_window = LARGEST_WINDOW, tcpassay_send_buffer = LARGEST_WINDOW, tcpassay_scale, tcpassay_mss = 1460;
@@ -21,6 +23,9 @@ static uint64_t now_ns, random_state;
 static struct netif device;
 static int nagle = 1;
 static uint32_t keepalive_ms;
+static int shows_state;
+/* When the timer of 500 ms ran last: the timers of connections are counted in its ticks. */
+static uint64_t last_tick_ms;
 
 /* ---- frames ---- */
 
@@ -37,6 +42,7 @@ struct socket {
   size_t taken;
   int established, peer_closed, shut, failed, released;
   uint8_t told[STATUS_LEN + 1]; /* the last status; the last byte is 1 after the first one */
+  uint8_t shown[STATE_LEN];     /* the last state */
 };
 
 static struct socket **sockets;
@@ -254,9 +260,52 @@ static void status(struct socket *socket, uint8_t *told) {
   told[STATUS_LEN] = 1;
 }
 
+/* The retransmission timer: until when it runs, or what takes its place (docs/stacks.md). */
+static uint64_t timer_of(const struct tcp_pcb *pcb) {
+  if (pcb->persist_backoff > 0) return UINT64_MAX - 2;
+  if (pcb->rtime < 0) return UINT64_MAX;
+  int ticks = LWIP_MAX(pcb->rto - pcb->rtime, 1);
+  /* Without a connection there are no ticks. */
+  if (now_ns / NS_PER_MS > last_tick_ms + TCP_SLOW_INTERVAL) return UINT64_MAX - 1;
+  return (last_tick_ms + (uint64_t)ticks * TCP_SLOW_INTERVAL) * NS_PER_MS;
+}
+
+static void show_state(uint32_t at, struct socket *socket) {
+  static struct bytes state;
+  const struct tcp_pcb *pcb = socket->pcb;
+  if (pcb == NULL || pcb->state < ESTABLISHED || pcb->state == TIME_WAIT) return;
+  const uint64_t tick = TCP_SLOW_INTERVAL * (uint64_t)NS_PER_MS;
+  state.len = 0;
+  add_number(&state, pcb->lastack, 4);
+  add_number(&state, pcb->snd_nxt, 4);
+  add_number(&state, pcb->snd_wnd, 4);
+  add_number(&state, pcb->rcv_nxt, 4);
+  add_number(&state, pcb->rcv_wnd, 4);
+  add_number(&state, pcb->cwnd, 4);
+  add_number(&state, pcb->ssthresh, 4);
+  /* SRTT and RTO are counted in these ticks, too. */
+  add_number(&state, (uint64_t)LWIP_MAX(pcb->sa >> 3, 0) * tick, 8);
+  add_number(&state, (uint64_t)LWIP_MAX(pcb->rto, 0) * tick, 8);
+  add_number(&state, timer_of(pcb), 8);
+  if (memcmp(state.at, socket->shown, STATE_LEN) == 0) return;
+  memcpy(socket->shown, state.at, STATE_LEN);
+  add_number(&items, STATE, 1);
+  add_number(&items, at, 4);
+  add_number(&items, ALL_FIELDS, 2);
+  add(&items, state.at, STATE_LEN);
+}
+
+/* Notes whether the timer of 500 ms has run at this time. */
+static void note_tick(void) {
+  static u32_t seen;
+  if (tcp_ticks != seen) last_tick_ms = now_ns / NS_PER_MS;
+  seen = tcp_ticks;
+}
+
 static void report_changes(void) {
   for (uint32_t at = 0; at < socket_count; at++) {
     uint8_t told[STATUS_LEN + 1] = {0};
+    if (shows_state) show_state(at, sockets[at]);
     if (sockets[at]->released) continue;
     status(sockets[at], told);
     if (memcmp(told, sockets[at]->told, sizeof told) == 0) continue;
@@ -374,6 +423,7 @@ static void begin(char *settings) {
     if (!strcmp(line, "send_buffer")) tcpassay_send_buffer = (unsigned)numeric;
     if (!strcmp(line, "receive_buffer")) tcpassay_window = (unsigned)numeric;
     if (!strcmp(line, "nagle")) nagle = (int)numeric;
+    if (!strcmp(line, "state")) shows_state = (int)numeric;
     if (!strcmp(line, "isn")) first_isn = numeric;
     if (!strcmp(line, "keepalive_ns")) keepalive_ms = (uint32_t)LWIP_MAX(numeric / NS_PER_MS, 1);
   }
@@ -391,12 +441,13 @@ int main(void) {
   struct bytes out = {0};
   size_t len;
   uint8_t *content = request(&len);
-  char about[200];
+  char about[300];
   if (len < HEAD) abort();
   begin((char *)content + HEAD);
   int said = snprintf(about, sizeof about,
                       "name=lwip\nversion=%s, window scaling, SACK\ngranularity_ns=%d\n"
-                      "options=send_buffer,receive_buffer,nagle,keepalive_ns,isn\n",
+                      "options=send_buffer,receive_buffer,nagle,keepalive_ns,isn\n"
+                      "shows=snd_una,snd_nxt,snd_wnd,rcv_nxt,rcv_wnd,cwnd,ssthresh,srtt,rto,timer\n",
                       LWIP_VERSION_STRING, NS_PER_MS);
   add(&out, about, (size_t)said);
   answer(&out);
@@ -406,6 +457,7 @@ int main(void) {
     items.len = out.len = 0;
     now_ns = number(content + 1, 8);
     sys_check_timeouts();
+    note_tick();
     uint32_t result = perform(content, len);
     report_changes();
     add_number(&out, deadline(), 8);

@@ -41,6 +41,12 @@ PEER_CLOSED: Final = frozenset({"CLOSE_WAIT", "CLOSING", "LAST_ACK", "TIME_WAIT"
 CAN_WRITE: Final = frozenset({"ESTABLISHED", "CLOSE_WAIT"})
 OPENED: Final = PEER_CLOSED | {"ESTABLISHED", "FIN_WAIT_1", "FIN_WAIT_2"}
 CONTROLLERS: Final = {"reno": 1, "cubic": 2}
+STOPPED: Final = NEVER
+REPLACED: Final = NEVER - 2
+SHOWN: Final = "snd_una,snd_nxt,snd_wnd,rcv_nxt,rcv_wnd,cwnd,ssthresh,srtt,rto,timer"
+"""What it shows of a connection, in the order of the fields of a state."""
+LARGEST: Final = 2**31 - 1
+SHOWING: Final = frozenset({"ESTABLISHED", "CLOSE_WAIT", "FIN_WAIT_1", "FIN_WAIT_2", "CLOSING", "LAST_ACK"})
 OPTIONS: Final = "cc,send_buffer,receive_buffer,nagle,ack_delay_ns,keepalive_ns,user_timeout_ns,isn"
 
 _elapsed = [0]
@@ -67,6 +73,7 @@ class Item(IntEnum):
     ACCEPTED = 2
     STATUS = 3
     DATA = 4
+    STATE = 6
 
 
 class Loop(asyncio.SelectorEventLoop):
@@ -155,6 +162,7 @@ class Connection:
         self.established = False
         self.released = False
         self.told = b""
+        self.shown = b""
 
     def status(self, limit: int) -> bytes:
         """What an item of status says, without the number of the socket."""
@@ -169,6 +177,35 @@ class Connection:
         writable = max(limit - about.tx_buffer_len, 0) if state in CAN_WRITE else 0
         return struct.pack("<BII", flags, readable, writable)
 
+    def state(self) -> bytes:
+        """What an item of state says, without the number of the socket; empty without a connection."""
+        session = self.socket.tcp_session
+        if session is None or session.state.name not in SHOWING:
+            return b""
+        inside = vars(session)
+        sent, received, window = inside["_snd_seq"], inside["_rcv_seq"], inside["_win"]
+        control, rto, timers = inside["_cc"], inside["_rto_state"], inside["_timers"]
+        due = timers.deadline("retransmit")
+        others = any(timers.deadline(name) is not None for name in ("persist", "tlp", "rack"))
+        timer = STOPPED if due is None else due * MILLISECOND
+        if due is None and others:
+            timer = REPLACED
+        fields: list[tuple[str, int | None]] = [
+            ("I", int(sent.una)),
+            ("I", int(sent.nxt)),
+            ("I", window.snd_wnd),
+            ("I", int(received.nxt)),
+            ("I", vars(type(session))["_rcv_wnd"].fget(session)),
+            ("I", control.cwnd),
+            ("I", control.ssthresh if control.ssthresh < LARGEST else None),
+            ("Q", None if rto.srtt_ms is None else rto.srtt_ms * MILLISECOND),
+            ("Q", rto.rto_ms * MILLISECOND),
+            ("Q", timer),
+        ]
+        mask = sum(1 << bit for bit, (_, value) in enumerate(fields) if value is not None)
+        there = [(kind, value) for kind, value in fields if value is not None]
+        return struct.pack("<H" + "".join(kind for kind, _ in there), mask, *(value for _, value in there))
+
 
 class Host:
     """PyTCP with its sockets."""
@@ -177,6 +214,7 @@ class Host:
         self.loop = loop
         self.settings = settings
         self.limit = int(settings.get("send_buffer", SEND_BUFFER))
+        self.shows = settings.get("state") == "1"
         self.connections: list[Connection] = []
         self.accepted: list[tuple[int, int, bytes, int]] = []
         self.tasks: list[asyncio.Task[None]] = []
@@ -328,6 +366,9 @@ class Host:
         parts += [struct.pack("<BIH4sH", Item.ACCEPTED, *one) for one in self.accepted]
         self.accepted.clear()
         for number, one in enumerate(self.connections):
+            if self.shows and (shown := one.state()) and shown != one.shown:
+                one.shown = shown
+                parts.append(struct.pack("<BI", Item.STATE, number) + shown)
             if not one.released and (told := one.status(self.limit)) != one.told:
                 one.told = told
                 parts.append(struct.pack("<BI", Item.STATUS, number) + told)
@@ -357,7 +398,9 @@ async def serve(loop: Loop, requests: BinaryIO, answers: BinaryIO) -> None:
         send(f"error={error}".encode())
         return
     version = importlib.metadata.version("pmd-pytcp")
-    send(f"name=pytcp\nversion={version}\ngranularity_ns={MILLISECOND}\noptions={OPTIONS}".encode())
+    send(
+        f"name=pytcp\nversion={version}\ngranularity_ns={MILLISECOND}\noptions={OPTIONS}\nshows={SHOWN}".encode()
+    )
     while (content := receive()) is not None:
         send(await host.answer(content))
 
