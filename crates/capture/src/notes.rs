@@ -6,7 +6,7 @@ use crate::reader::{Interface, MOST_INTERFACES};
 use crate::table::MOST_TUNNELS;
 use crate::words::{bytes, many, time, times};
 
-/// Number of capture points and of link types that a note lists.
+/// Number of capture points, of link types and of ICMP errors that notes list.
 const MOST_POINTS: usize = 10;
 
 /// Notes about what there was of something.
@@ -50,6 +50,9 @@ pub(crate) fn notes(analysis: &Analysis, interfaces: &[Interface]) -> Vec<String
             counts.icmp_errors
         ),
     );
+    for error in analysis.errors_without_flow(MOST_POINTS) {
+        notes.say(1, format!("{error}; the connection has no data in the capture."));
+    }
     undecoded(&mut notes, counts);
     malformed_options(&mut notes, analysis);
     limits(&mut notes, counts);

@@ -46,6 +46,27 @@ impl Analysis {
             .collect()
     }
 
+    /// ICMP errors, as text, about connections that are described nowhere else: without data, and opened before the capture or at all. The
+    /// first `most`.
+    pub(crate) fn errors_without_flow(&self, most: usize) -> Vec<String> {
+        let undescribed = self.icmp.iter().filter_map(|(place, errors)| {
+            let entry = &self.table.entries()[*place as usize];
+            let made;
+            let connection = match &entry.state {
+                Life::Open(connection) => &**connection,
+                Life::First(first) => {
+                    made = first.connection(self.point(entry), entry.ends());
+                    &made
+                }
+                Life::Ended(_) | Life::Forgotten => return None,
+            };
+            let is_described = connection.halves.iter().any(|half| half.number.is_some())
+                || connection.is_refused().is_some();
+            (!is_described).then(|| errors.about([true; 2], connection.first))
+        });
+        undescribed.flatten().take(most).map(|one| words::icmp_error(&one)).collect()
+    }
+
     /// The connections in memory that were not opened: their number, and the first ones.
     fn unopened(&self, interfaces: &[Interface]) -> (u64, Vec<Unopened>) {
         let (mut count, mut first) = (0, Vec::new());

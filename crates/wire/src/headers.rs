@@ -164,10 +164,12 @@ pub fn tcp(ip: &IpPacket<'_>) -> Result<Headers, NoHeaders> {
     Ok(Headers { envelope, segment, checksum, cut, layouts, malformed: !whole && !cut })
 }
 
+#[inline]
 fn half(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
+#[inline]
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }

@@ -90,6 +90,18 @@ fn errors_about_the_segments_of_both_ends_go_to_the_flow_that_has_data() {
 }
 
 #[test]
+fn an_error_about_a_connection_without_data_is_a_note() {
+    let mut packets = handshake(20_000);
+    let answer = by(true).seq(1001, 0).ack(5001).at_us(30_000);
+    packets.push(error(31_000, [3, 13], 0, &answer.1, 28));
+    packets.insert(3, answer);
+    let notes = run(&packets).notes.join("\n");
+    let said = "ICMP of 198.51.100.9 about packets of 192.0.2.1:40000 (up to 40B): prohibited by an administrator (once, first at 0.031000); \
+                the connection has no data in the capture.";
+    assert!(notes.contains(said), "{notes}");
+}
+
+#[test]
 fn an_error_without_ports_or_about_an_unknown_connection_belongs_to_none() {
     let mut packets = handshake(20_000);
     packets.push(by(true).seq(1001, 100).ack(5001).at_us(30_000));
