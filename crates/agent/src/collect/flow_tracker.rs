@@ -12,6 +12,9 @@ use tcpassay_units::{Bytes, SeqNum, Time};
 use tcpassay_wire::codec::{Content, Envelope};
 use tcpassay_wire::{Ecn, Flags, Layout, SackBlock, Segment};
 
+/// Number of times at which segments left that are remembered: trace events are read after the packets of the same instant, and of some later ones.
+const DEPARTURES: usize = 256;
+
 /// A transmission that is not acknowledged.
 struct Transmission {
     id: u16,
@@ -35,6 +38,8 @@ struct Direction {
     rtt: RttSampler,
     /// The largest payload of a packet, from the options of the handshake.
     mss: u32,
+    /// The latest times at which segments left, each once.
+    departures: VecDeque<Time>,
     /// The shift of the window scale option.
     scale: u8,
 }
@@ -91,6 +96,7 @@ impl FlowTracker {
             sent: VecDeque::new(),
             rtt: RttSampler::default(),
             mss: 1460,
+            departures: VecDeque::new(),
             scale: 0,
         };
         let place = self.directions.len();
@@ -118,6 +124,13 @@ impl FlowTracker {
         // The two flows of a connection have consecutive numbers.
         let place = flow.0 as usize;
         self.directions.get(place / 2).map_or(0, |both| u64::from(both[place % 2].mss))
+    }
+
+    /// When the sender of a flow last sent something that takes sequence numbers, before `at`; `None` if it is not known any more.
+    pub fn last_sent_before(&self, flow: FlowId, at: Time) -> Option<Time> {
+        let place = flow.0 as usize;
+        let departures = &self.directions.get(place / 2)?[place % 2].departures;
+        departures.iter().rev().find(|sent| **sent < at).copied()
     }
 
     /// The flows of all connections.
@@ -251,6 +264,12 @@ impl Direction {
         }
         if s.seq_len() > 0 {
             let packets = u16::try_from(packets).unwrap_or(u16::MAX);
+            if self.departures.back() != Some(&at) {
+                if self.departures.len() == DEPARTURES {
+                    self.departures.pop_front();
+                }
+                self.departures.push_back(at);
+            }
             self.sent.push_back(Transmission { id: e.id, packets, end, at: at.as_nanos() });
             self.rtt.on_sent(at, (begin, end), retransmitted, s.options.timestamps);
         }

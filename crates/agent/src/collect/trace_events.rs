@@ -91,6 +91,8 @@ struct Sender {
     state: usize,
     /// Since when losses are repaired: the states `Recovery` and `Loss`.
     repairs: Option<Time>,
+    /// When a segment arrived last.
+    arrived: Option<Time>,
     /// The last cwnd and ssthresh, in segments.
     window: (u64, u64),
     /// When the connection left `Recovery`, and its new state; `None` once a segment has arrived since.
@@ -100,6 +102,12 @@ struct Sender {
 }
 
 impl Sender {
+    /// For how long the sender has waited for a timer that fires now: since it last sent something, and since something arrived.
+    fn waited(&self, now: Time, sent: Option<Time>) -> u64 {
+        let idle = self.arrived.max(sent);
+        idle.map_or(0, |idle| now.since(idle).as_nanos())
+    }
+
     /// The congestion state changes; `repairs`: losses are repaired from now on. Returns the nanoseconds in which they were until now.
     fn repairs_until(&mut self, now: Time, repairs: bool) -> u64 {
         let since = std::mem::replace(&mut self.repairs, repairs.then_some(now));
@@ -269,9 +277,16 @@ impl KernelTrace {
             (TraceEventKind::Congestion, &[state]) => {
                 let state = usize::try_from(state).expect("8 bits");
                 let before = std::mem::replace(&mut sender.state, state);
+                let waited = if state == LOSS {
+                    sender.waited(at, flow_tracker.last_sent_before(flow, at))
+                } else {
+                    0
+                };
+                // The wait for the timer may be a part of the repair before.
                 let repaired = sender.repairs_until(at, matches!(state, RECOVERY | LOSS));
                 let tcp = &mut collector.flow_mut(flow).tcp;
-                *tcp.limits.recovery.get_or_insert(0) += repaired;
+                *tcp.limits.recovery.get_or_insert(0) += repaired.saturating_sub(waited);
+                *tcp.limits.timers.get_or_insert(0) += waited;
                 *tcp.timeouts.get_or_insert(0) += u64::from(state == LOSS);
                 *tcp.recoveries.get_or_insert(0) += u64::from(state == RECOVERY && before != RECOVERY);
                 if !collector.wants_events() {
@@ -289,6 +304,7 @@ impl KernelTrace {
                     .event(EventRow { why: moved(before, state, "kernel"), ..new(EventKind::Congestion) });
             }
             (TraceEventKind::Probe, &[cwnd, ssthresh, next, una, srtt, len]) => {
+                sender.arrived = Some(at);
                 if len > 0 && self.merging.get(from.0 as usize).copied().unwrap_or(false) {
                     let len = u32::try_from(len).ok();
                     collector.event(EventRow { len, ..new(EventKind::Merged) });
@@ -322,6 +338,10 @@ impl KernelTrace {
                     LOSS => "timeout",
                     _ => "tail loss probe",
                 };
+                if why == "tail loss probe" {
+                    let waited = sender.waited(at, flow_tracker.last_sent_before(flow, at));
+                    *collector.flow_mut(flow).tcp.limits.timers.get_or_insert(0) += waited;
+                }
                 if collector.wants_events() {
                     sender.retransmits.push((at, why));
                 }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use tcpassay_linux::sys;
 use tcpassay_measure::reason::AppCall;
-use tcpassay_measure::{Collector, FlowId};
+use tcpassay_measure::{Collector, FlowId, LimitTimes};
 use tcpassay_units::{Bytes, Time};
 use tcpassay_workload::SocketId;
 
@@ -30,6 +30,8 @@ pub struct Endpoint {
     pub is_dctcp: bool,
     /// `app.quickack` is on.
     pub quickack: bool,
+    /// What never limits the sender by its settings: 0 ns of it.
+    pub impossible: LimitTimes,
     pub connected: bool,
     /// Data may have arrived since the socket was last found empty.
     pub may_have_data: Cell<bool>,
@@ -210,6 +212,7 @@ impl Endpoint {
             incoming: FlowId(1),
             is_dctcp: false,
             quickack: false,
+            impossible: LimitTimes::default(),
             connected: false,
             may_have_data: Cell::new(false),
             asks_readable: false,

@@ -31,6 +31,7 @@ use tcpassay_linux::sys;
 use tcpassay_measure::pcapng::host_of;
 use tcpassay_measure::reason::AppCall;
 use tcpassay_measure::{Collector, Flow, FlowCounters, FlowId, LimitTimes, TcpSummary};
+use tcpassay_tcp::Pacing;
 use tcpassay_units::{Bytes, Time};
 use tcpassay_wire::Flags;
 use tcpassay_wire::codec::Content;
@@ -260,6 +261,10 @@ impl<'a> TrafficRuntime<'a> {
         (slot, key): (SocketId, ConnKey),
         [outgoing, incoming]: [FlowId; 2],
     ) -> Endpoint {
+        let stack = &self.case.hosts[host].stack;
+        // Controllers of Linux that set no pacing rate.
+        let unpaced = [CcName::RENO, CcName::CUBIC, CcName::DCTCP].map(|cc| cc.name().to_owned());
+        let unpaced = unpaced.each_ref().map(String::as_str);
         Endpoint {
             fd,
             host,
@@ -268,6 +273,12 @@ impl<'a> TrafficRuntime<'a> {
             incoming,
             is_dctcp: self.cc(host, key.part) == CcName::DCTCP.name(),
             quickack: self.case.hosts[host].stack.quickack,
+            impossible: LimitTimes {
+                nagle: (stack.nodelay && !stack.cork).then_some(0),
+                pacing: (stack.pacing == Pacing::Off && unpaced.contains(&self.cc(host, key.part)))
+                    .then_some(0),
+                ..LimitTimes::default()
+            },
             connected: false,
             may_have_data: Cell::new(false),
             asks_readable: self.schedule.part(key).spec.read_rate.is_some(),
@@ -554,11 +565,19 @@ impl<'a> TrafficRuntime<'a> {
             self.timeouts_of_tcp_info.push((endpoint.outgoing, summary.timeouts));
             let flow = self.collector.flow_mut(endpoint.outgoing);
             let timeouts = if traced { flow.tcp.timeouts } else { summary.timeouts };
-            // What the kernel counts as limited by nothing else contains the repair of losses.
+            // What the kernel counts as limited by nothing else contains the repair of losses and the waits for timers.
             let recovery = flow.tcp.limits.recovery.or(traced.then_some(0));
-            let rest =
-                summary.limits.congestion_window.map(|rest| rest.saturating_sub(recovery.unwrap_or(0)));
-            let limits = LimitTimes { recovery, congestion_window: rest, ..summary.limits };
+            let timers = flow.tcp.limits.timers.or(traced.then_some(0));
+            let apart = recovery.unwrap_or(0) + timers.unwrap_or(0);
+            let rest = summary.limits.congestion_window.map(|rest| rest.saturating_sub(apart));
+            let limits = LimitTimes {
+                nagle: endpoint.impossible.nagle,
+                pacing: endpoint.impossible.pacing,
+                recovery,
+                timers,
+                congestion_window: rest,
+                ..summary.limits
+            };
             flow.tcp = TcpSummary { timeouts, recoveries: flow.tcp.recoveries, limits, ..summary };
             if info.mss() > 0 {
                 flow.mss = Bytes::new(info.mss());

@@ -4,7 +4,7 @@ use super::context::{MetricContext, open_window, ratio, whole};
 use crate::recording::{Flow, LimitTimes};
 use tcpassay_states::SendLimit;
 
-pub(super) const APPLICATION: &str = "Share of the time of the senders of the test, from their handshakes to their ends, in which nothing that their applications had written was unsent. These shares sum to 1; if several limits hold at once, the last one in this order counts: application, Nagle, send buffer, receive window, congestion window, pacing, host queue, recovery, timers. A kernel tells four of them: application, receive window, send buffer (which it notices only if a write fails while something is being sent) and recovery (with the waits for timers); the rest is not divided";
+pub(super) const APPLICATION: &str = "Share of the time of the senders of the test, from their handshakes to their ends, in which nothing that their applications had written was unsent. These shares sum to 1; if several limits hold at once, the last one in this order counts: application, Nagle, send buffer, receive window, congestion window, pacing, host queue, recovery, timers. A kernel tells application, receive window, send buffer (which it notices only if a write fails while something is being sent), recovery and timers (by its trace events), and that there was no Nagle and no pacing where the settings exclude them; the rest, which are the congestion window and the host queue, is not divided";
 pub(super) const NAGLE: &str =
     "Share of this time in which a small segment waited, for Nagle's algorithm or because it was corked";
 pub(super) const SEND_BUFFER: &str =
