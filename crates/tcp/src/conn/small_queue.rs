@@ -49,6 +49,7 @@ impl Connection {
     /// A packet has left the own host: what waited for it may be sent.
     pub fn packet_left(&mut self) {
         self.touched = true;
+        self.send.on_packet_left();
     }
 
     /// The memory of the packets in the queues of the own host from which on the next one is held back, which needs `memory`; the `last` one

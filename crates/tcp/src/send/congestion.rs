@@ -173,6 +173,7 @@ impl Sender {
             recover: self.recover,
         };
         let recovered = ack.una >= self.recover;
+        self.repairs_beside_frto = false;
         match self.frto.on_ack(&ack, self.rules.frto_ignores_early_duplicates) {
             Decision::Continue => {}
             Decision::Advance => self.recover = ack.nxt,

@@ -156,6 +156,8 @@ pub(crate) struct Sender {
     duplicates: DuplicateAcks,
     rack: Rack,
     frto: Frto,
+    /// F-RTO waits for an ACK, but the queue of the own host lets lost segments through (`tcp_tsq_write`).
+    repairs_beside_frto: bool,
     undo: UndoState,
     probe: LossProbe,
     newreno: NewReno,
@@ -235,6 +237,7 @@ impl Sender {
             duplicates: DuplicateAcks::default(),
             rack: Rack::new(dsack, rules.rack_window),
             frto: Frto::Off,
+            repairs_beside_frto: false,
             undo: UndoState::new(cfg.undo),
             probe: LossProbe::new(
                 cfg.tlp,

@@ -131,6 +131,7 @@ impl Sender {
             Some(s) if !restarts => s.end().min(s.start + self.mss),
             _ => 0,
         };
+        self.repairs_beside_frto = false;
         self.frto =
             if self.cfg.frto { self.frto.on_timeout(fresh, again, restarts, head) } else { Frto::Off };
         if fresh {
@@ -306,8 +307,12 @@ impl Sender {
     #[inline]
     pub(super) fn refresh_probe(&mut self, now: Time, log: &mut Log) {
         if self.probe.take_stale() {
-            let at = self.probe_time(now).unwrap_or(Time::MAX);
-            self.timers.set_tlp(now, at, log);
+            let at = self.probe_time(now);
+            if at.is_some() && self.rules.probe_shares_timer && self.timers.is_reorder_running() {
+                // The one timer of Linux waits for the probe instead (`tcp_schedule_loss_probe`).
+                self.timers.set_reorder(now, Time::MAX, log);
+            }
+            self.timers.set_tlp(now, at.unwrap_or(Time::MAX), log);
         }
     }
 

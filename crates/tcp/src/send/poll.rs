@@ -82,6 +82,12 @@ impl Sender {
         self.scoreboard.pending() > 0
     }
 
+    /// A packet has left the own host, whose queue held back what could be sent: Linux sends lost segments then, also while F-RTO wants new
+    /// data only (`tcp_tsq_write`).
+    pub fn on_packet_left(&mut self) {
+        self.repairs_beside_frto = self.frto == Frto::New && self.scoreboard.pending() > 0;
+    }
+
     /// The queue of the own host holds back what could be sent; `sent`: something was sent before that at this time
     /// (the end of `tcp_write_xmit`).
     pub fn rest_held(&mut self, now: Time, sent: bool, log: &mut Log) {
@@ -205,7 +211,7 @@ impl Sender {
 
     /// RFC 6675 section 4, `NextSeg`.
     fn next(&mut self, now: Time, log: &mut Log) -> Result<Chunk, Limited> {
-        if self.frto == Frto::New && !self.force_retransmit {
+        if self.frto == Frto::New && !self.force_retransmit && !self.repairs_beside_frto {
             // RFC 5682 step 2b: new data, not retransmissions, until the next ACK decides.
             match self.send_new(now, log) {
                 Err(_) if self.scoreboard.nxt() == self.recover => self.frto = Frto::Off,

@@ -573,3 +573,20 @@ fn neighbours_that_are_sacked_share_a_buffer() {
     r.ack(4);
     assert_eq!(r.s.scoreboard.buffers(), 4, "three of them are left in one buffer, and seven to nine");
 }
+
+#[test]
+fn a_packet_that_leaves_the_own_host_lets_lost_segments_through_beside_frto() {
+    // `tcp_tsq_write` calls `tcp_xmit_retransmit_queue` whatever `tp->frto` is.
+    for leaves in [false, true] {
+        let mut r = Rig::new(&single());
+        assert_eq!(r.write(10).len(), 10);
+        assert_eq!(r.fire(), Ok(vec![0]), "the timeout");
+        assert_eq!(r.write(1), [0; 0]);
+        r.advance(ms(100));
+        assert_eq!(r.ack(1), [10], "F-RTO sends new data, and the window has room for another segment");
+        if leaves {
+            r.s.on_packet_left();
+        }
+        assert_eq!(r.sent(), if leaves { vec![1] } else { vec![] });
+    }
+}

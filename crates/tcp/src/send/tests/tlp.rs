@@ -285,3 +285,31 @@ fn the_probes_sack_shows_the_tail_lost_and_recovery_repairs_it() {
     assert_eq!(r.info().ca_state, Ca::Recovery);
     assert_eq!(r.info().timeouts, 0);
 }
+
+#[test]
+fn data_that_set_the_timer_of_a_probe_end_the_wait_for_reordering_where_both_are_one_timer() {
+    // `tcp_schedule_loss_probe`: in Linux there is one timer, and a duplicate ACK does not set it again.
+    for (profile, shared) in [(Profile::Linux, true), (Profile::Rfc, false)] {
+        let cfg = Config {
+            mss: Bytes::new(1000),
+            send_buffer: Some(Bytes::new(10_000_000)),
+            tlp: Tlp::On,
+            loss_detection: crate::config::LossDetection::Rack { dsack_adaptation: true },
+            tso: None,
+            ..Config::profile(profile)
+        };
+        let mut r = Rig::new(&cfg);
+        r.write(3);
+        r.advance(ms(100));
+        r.ack(1);
+        let until = r.now + ms(50);
+        r.s.timers.set_reorder(r.now, until, &mut r.log);
+        r.write(1);
+        assert_eq!(r.s.timers.is_reorder_running(), !shared, "{profile:?}");
+        assert!(r.s.timers.is_tlp_running(), "{profile:?}");
+        if shared {
+            r.ack(1);
+            assert!(r.s.timers.is_tlp_running(), "a duplicate ACK leaves it");
+        }
+    }
+}
