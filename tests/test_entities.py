@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tcpassay import entities, load
+from tcpassay import _native, entities, load
+from tcpassay.messages import METRICS_ONLY
 from tcpassay.plan.read import read
 from tcpassay.results import Results
 from tcpassay.run.execute import Local, execute
@@ -56,3 +57,11 @@ def test_a_group_with_the_name_of_a_column_has_its_own_values(tmp_path: Path, pe
     found, _ = entities.measured(results, per)
     assert {run.varied["cc"] for run in found} == {"old", "new"}
     assert all(per in run.varied for run in found)
+
+
+def test_a_run_whose_syns_are_all_lost_has_the_rates_0_and_no_round_trip_times() -> None:
+    ran = _native.run_held(
+        triples={"link.loss": "100%", "app.duration": "200ms"}, seed=1, base=".", collect=METRICS_ONLY
+    )
+    assert (ran.metrics["goodput"], ran.metrics["throughput"], ran.metrics["timeouts"]) == (0.0, 0.0, 0.0)
+    assert ran.metrics.get("rtt_p50") is None
