@@ -8,6 +8,7 @@ mod bound;
 mod closing;
 mod ecn;
 mod opening;
+mod recent;
 mod repair;
 mod restart;
 mod retransmission;
@@ -47,6 +48,7 @@ pub(crate) const BOUNDS: &[Bound] = &[
     stamps::MISSING,
     stamps::BACKWARDS,
     stamps::ECHO,
+    recent::RECENT,
     ecn::ANSWER,
     ecn::USE,
 ];
