@@ -5,7 +5,7 @@ fn drawn_with_any_controller(number: u64) -> Triples {
     const MARKS: [(&str, &str); 3] =
         [("stack.ecn", "dctcp"), ("queue.ecn_mark", "data"), ("queue.ecn_threshold", "15KB")];
     let mut triples = drawn(number);
-    let name = CONTROLLERS[usize::try_from(number / 5 % 8).expect("a small number")];
+    let name = CONTROLLERS[usize::try_from(number / 6 % 8).expect("a small number")];
     triples.iter_mut().filter(|triple| triple.0 == "stack.cc").for_each(|triple| triple.1 = name);
     if name == "dctcp" {
         triples.retain(|triple| MARKS.iter().all(|mark| mark.0 != triple.0));

@@ -30,7 +30,7 @@ pub const FOLLOWED: &str = "followed-kernel";
 const RELEASES: [(&str, &str); 1] = [("6.1.", "linux-6.1")];
 
 /// The profile of the model that follows the kernel of a run; `None` if there is none.
-fn profile_of(header: &Header) -> Option<&'static str> {
+pub(crate) fn profile_of(header: &Header) -> Option<&'static str> {
     let release = header.system.as_deref()?;
     RELEASES.iter().find(|(begin, _)| release.starts_with(begin)).map(|(_, profile)| *profile)
 }

@@ -2,6 +2,7 @@
 
 use crate::end::{End, Row, Setup, Substrate};
 use crate::gro;
+use crate::oracle::profile_of;
 use crate::order::{Call, ordered};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use tcpassay_case::params::{self, Value};
 use tcpassay_case::{Case, CcEngine, HostSettings, Implementation};
 use tcpassay_measure::reason::{AppCall, StateChange, TcpState};
 use tcpassay_measure::{EventKind, EventRow, Header, PacketRecord, Recording};
-use tcpassay_tcp::{EcnMode, PacketPages};
+use tcpassay_tcp::{EcnMode, PacketPages, Profile};
 use tcpassay_units::{Bytes, Dur, Seed, Time};
 use tcpassay_wire::Flags;
 
@@ -211,6 +212,9 @@ fn setup(
         return Err(why.to_owned());
     }
     let mut config = host.stack.clone();
+    if substrate == Substrate::Kernel && profile_of(&recording.header) == Some(Profile::Linux61.name()) {
+        config.as_linux_6_1();
+    }
     let cc = record.cc.clone();
     if cc != host.cc.name() && cc != "dctcp" && config.ecn == EcnMode::Dctcp {
         config.ecn = EcnMode::Off;

@@ -54,7 +54,7 @@ fn one<'a, T>(stream: &mut Stream, of: &'a [T]) -> &'a T {
 
 /// A random case of a profile: a path, traffic, a disturbance, and some settings of the stack.
 fn drawn(number: u64) -> Triples {
-    const PROFILES: [&str; 5] = ["rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack"];
+    const PROFILES: [&str; 6] = ["rfc", "linux", "linux-6.1", "linux-4.6", "freebsd", "freebsd-rack"];
     const PATHS: [(&str, &str); 3] = [("10Mbit", "2s"), ("100Mbit", "300ms"), ("1Gbit", "40ms")];
     const DAMAGE: [&[(&str, &str)]; 8] = [
         &[],
@@ -121,7 +121,7 @@ fn the_model_follows_a_hundred_of_its_own_random_recordings_exactly() {
         }
     }
     assert!(followed >= 200 && rows > 100_000 && lossy >= 30, "{followed} ends, {rows} rows, {lossy} lossy");
-    assert_eq!(profiles.len(), 5);
+    assert_eq!(profiles.len(), 6);
 }
 
 /// The end that sends the data of a bulk transfer with losses, of the profile `linux`.

@@ -57,7 +57,7 @@ fn difference(first: &Difference) -> serde_json::Value {
 /// The names of the profiles of captures.
 #[pyfunction]
 pub fn capture_profiles() -> Vec<&'static str> {
-    capture::PROFILES.iter().map(|profile| profile.0).collect()
+    capture::PROFILES.to_vec()
 }
 
 /// Follows the ends of a capture with each of `profiles`. `limits`: connections in memory, bytes to which a compressed file may expand,

@@ -23,8 +23,6 @@ pub enum StackVersion {
     Profile,
     /// FreeBSD 12: the interval of SYN and SYN-ACK retransmissions doubles only after the fifth one (`tcp_syn_backoff`).
     FreeBsd12,
-    /// Linux 6.1: an ACK for data that was never sent is not answered, and a duplicate ACK cannot close the window.
-    Linux61,
 }
 
 /// The options of packetdrill, from the command line and from the script.

@@ -352,12 +352,26 @@ pub struct Keepalive {
 pub enum Profile {
     /// The RFCs, in their simplest form where they allow several.
     Rfc,
-    /// Linux 6.x.
+    /// Linux: the newest version that docs/deviations.md describes.
     Linux,
+    /// Linux 6.1.
+    Linux61,
     /// Linux 4.6, with the DCTCP receiver of the paper.
     Linux46,
     /// FreeBSD 14, base stack.
     FreeBsd,
     /// FreeBSD 14, RACK stack.
     FreeBsdRack,
+}
+
+impl Profile {
+    /// Linux since 4.18, with its accounting of memory.
+    pub const fn is_recent_linux(self) -> bool {
+        matches!(self, Profile::Linux | Profile::Linux61)
+    }
+
+    /// Any Linux.
+    pub const fn is_linux(self) -> bool {
+        self.is_recent_linux() || matches!(self, Profile::Linux46)
+    }
 }

@@ -15,14 +15,21 @@ use tcpassay_units::{Bytes, Dur};
 
 impl Profile {
     /// Every profile, in the order of the documentation.
-    pub const ALL: [Profile; 5] =
-        [Profile::Rfc, Profile::Linux, Profile::Linux46, Profile::FreeBsd, Profile::FreeBsdRack];
+    pub const ALL: [Profile; 6] = [
+        Profile::Rfc,
+        Profile::Linux,
+        Profile::Linux61,
+        Profile::Linux46,
+        Profile::FreeBsd,
+        Profile::FreeBsdRack,
+    ];
 
     /// Its name in the parameter table.
     pub const fn name(self) -> &'static str {
         match self {
             Profile::Rfc => "rfc",
             Profile::Linux => "linux",
+            Profile::Linux61 => "linux-6.1",
             Profile::Linux46 => "linux-4.6",
             Profile::FreeBsd => "freebsd",
             Profile::FreeBsdRack => "freebsd-rack",
@@ -41,10 +48,20 @@ impl Config {
         match profile {
             Profile::Rfc => rfc(),
             Profile::Linux => linux(),
+            Profile::Linux61 => linux_6_1(),
             Profile::Linux46 => linux_4_6(),
             Profile::FreeBsd => freebsd(),
             Profile::FreeBsdRack => freebsd_rack(),
         }
+    }
+}
+
+impl Config {
+    /// What Linux 6.1 does otherwise than the newest version, whatever else is set.
+    pub const fn as_linux_6_1(&mut self) {
+        self.syn_linear = 0; // tcp_syn_linear_timeouts, since 6.5
+        self.challenge_unsent = false; // tcp_ack, since 7.1 and in the stable series of 6.18
+        self.shut_by_duplicate = false; // tcp_may_update_window, since 6.6
     }
 }
 
@@ -204,6 +221,12 @@ fn linux() -> Config {
     }
 }
 
+fn linux_6_1() -> Config {
+    let mut config = linux();
+    config.as_linux_6_1();
+    config
+}
+
 fn linux_4_6() -> Config {
     Config {
         ack_compression: None,                     // since 4.18
@@ -290,8 +313,17 @@ mod tests {
     #[test]
     fn profiles_are_found_by_their_names_and_by_nothing_else() {
         assert_eq!(Profile::by_name("linux-4.6"), Some(Profile::Linux46));
+        assert_eq!(Profile::by_name("linux-6.1"), Some(Profile::Linux61));
         assert_eq!(Profile::by_name("freebsd-rack"), Some(Profile::FreeBsdRack));
         assert_eq!(Profile::by_name("Linux"), None);
+    }
+
+    #[test]
+    fn linux_6_1_retransmits_syns_with_back_off_and_ignores_acks_of_what_was_never_sent() {
+        let (old, new) = (Config::profile(Profile::Linux61), Config::profile(Profile::Linux));
+        assert_eq!((old.syn_linear, old.challenge_unsent, old.shut_by_duplicate), (0, false, false));
+        assert_eq!((new.syn_linear, new.challenge_unsent, new.shut_by_duplicate), (4, true, true));
+        assert_eq!(old.rto, new.rto);
     }
 
     #[test]

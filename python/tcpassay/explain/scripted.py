@@ -45,7 +45,7 @@ _SPANS: Final = (3, 6, 12, 25, 50, None)
 """Segments before the evidence that scripts begin with, shortest first; `None`: with the handshake."""
 _SILENCE_US: Final = 1_000_000
 """Seconds for which a script waits for a packet: longer than an ACK may be delayed (RFC 9293 section 3.8.6.3)."""
-_CASES_OF_LINUX: Final = ("linux", "linux-4.6")
+_CASES_OF_LINUX: Final = ("linux", "linux-6.1", "linux-4.6")
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ impl HostSettings {
     /// Computes the settings that depend on several parameters, after all parameters were set.
     pub(crate) fn finish(&mut self) {
         self.stack.tso = self.nic.tso.then_some(self.nic.gso_max);
-        if self.profile == Profile::Linux {
+        if self.profile.is_recent_linux() {
             self.linux_buffers();
         } else {
             self.plain_buffers();

@@ -8,20 +8,17 @@ use tcpassay_units::Dur;
 type Sysctls = &'static [(&'static str, &'static str)];
 
 /// Older versions of stacks: name, profile, version, sysctls.
-const OLDER: [(&str, Profile, StackVersion, Sysctls); 2] = [
-    (
-        "freebsd-12",
-        Profile::FreeBsd,
-        StackVersion::FreeBsd12,
-        &[
-            ("net.inet.tcp.delacktime", "100"),
-            ("net.inet.tcp.do_prr", "0"),
-            ("net.inet.tcp.rfc6675_pipe", "0"),
-            ("net.inet.tcp.rexmit_initial", "3000"),
-        ],
-    ),
-    ("linux-6.1", Profile::Linux, StackVersion::Linux61, &[("net.ipv4.tcp_syn_linear_timeouts", "0")]),
-];
+const OLDER: [(&str, Profile, StackVersion, Sysctls); 1] = [(
+    "freebsd-12",
+    Profile::FreeBsd,
+    StackVersion::FreeBsd12,
+    &[
+        ("net.inet.tcp.delacktime", "100"),
+        ("net.inet.tcp.do_prr", "0"),
+        ("net.inet.tcp.rfc6675_pipe", "0"),
+        ("net.inet.tcp.rexmit_initial", "3000"),
+    ],
+)];
 
 /// Options of a run.
 #[derive(Clone, PartialEq, Debug)]
@@ -53,8 +50,7 @@ impl RunOptions {
     /// The options for the stack `name`: a profile, or an older version of one.
     ///
     /// `freebsd-12` delays ACKs by 100 ms (40 ms since 13), recovers without PRR (default since 13) and RFC 6675 (since 14), and
-    /// retransmits a SYN after 3 s (1 s since 13). `linux-6.1` retransmits SYNs as Linux before 6.5 does, and does not answer an
-    /// ACK for data that was never sent.
+    /// retransmits a SYN after 3 s (1 s since 13).
     pub fn by_name(name: &str) -> Option<RunOptions> {
         let Some((_, profile, version, sysctls)) = OLDER.into_iter().find(|older| older.0 == name) else {
             return Profile::by_name(name).map(RunOptions::new);

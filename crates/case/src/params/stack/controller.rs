@@ -31,9 +31,10 @@ fn foreign(text: &str) -> Result<(), String> {
 }
 
 /// The profiles by name.
-pub(crate) static PROFILE_NAMES: Words<Profile, 5> = Words::new([
+pub(crate) static PROFILE_NAMES: Words<Profile, 6> = Words::new([
     (Profile::Rfc.name(), Profile::Rfc),
     (Profile::Linux.name(), Profile::Linux),
+    (Profile::Linux61.name(), Profile::Linux61),
     (Profile::Linux46.name(), Profile::Linux46),
     (Profile::FreeBsd.name(), Profile::FreeBsd),
     (Profile::FreeBsdRack.name(), Profile::FreeBsdRack),
@@ -54,9 +55,9 @@ pub(super) const ROWS: &[P] = &[
         "stack.profile",
         ValueKind::Choice(PROFILE_NAMES.names()),
         "rfc",
-        &["rfc", "linux", "linux-4.6", "freebsd", "freebsd-rack"],
+        &["rfc", "linux", "linux-6.1", "linux-4.6", "freebsd", "freebsd-rack"],
         MKH,
-        "A named set of the rows below (docs/deviations.md says where each leaves the RFCs)",
+        "A named set of the rows below (docs/deviations.md says where each leaves the RFCs); `linux` is the newest version that it describes, as in scripts",
         // `settings::host` applies the profile before all other rows, because they change its settings.
         |_, _| (),
     )

@@ -50,14 +50,12 @@ pub(super) fn config(
         // `tcp_in_quickack_mode`: each segment is acknowledged, and everything else is as before.
         cfg.delayed_ack.every = 1;
     }
-    match settings.version {
-        StackVersion::Profile => {}
+    if settings.version == StackVersion::FreeBsd12 {
         // `tcp_syn_backoff` begins with 1, 1, 1, 1, 1, 2. Of 12 retransmissions, 4 use the first interval.
-        StackVersion::FreeBsd12 => (cfg.syn_linear, cfg.synack_linear, cfg.syn_retries) = (4, 4, 8),
-        StackVersion::Linux61 => (cfg.challenge_unsent, cfg.shut_by_duplicate) = (false, false),
+        (cfg.syn_linear, cfg.synack_linear, cfg.syn_retries) = (4, 4, 8);
     }
     match profile {
-        Profile::Linux | Profile::Linux46 => {
+        Profile::Linux | Profile::Linux61 | Profile::Linux46 => {
             let old =
                 Skbs { overhead: Bytes::new(SKB_OLD), headers: Bytes::new(320), initial: Bytes::new(16_384) };
             let mut skbs = cfg.skbs.unwrap_or(old);
@@ -68,7 +66,7 @@ pub(super) fn config(
             }
             cfg.skbs = Some(skbs);
             linux(&mut cfg, host, open)?;
-            if profile == Profile::Linux {
+            if profile.is_recent_linux() {
                 cfg.recv_memory = Some(memory(host, settings, open)?);
             }
         }
@@ -80,7 +78,7 @@ pub(super) fn config(
     }
     cfg.mtu_probing = probing(host, headers)?;
     socket.apply(&mut cfg);
-    if profile == Profile::Linux {
+    if profile.is_recent_linux() {
         // `tcp_delack_max`: the delay stays below `rto_min`, so that a peer with the same `rto_min` does not time out.
         let most = cfg.rto.min.saturating_sub(Dur::from_millis(1)).max(Dur::from_millis(1));
         cfg.delayed_ack.timeout = cfg.delayed_ack.timeout.min(most);

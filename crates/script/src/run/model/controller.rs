@@ -11,11 +11,11 @@ use tcpassay_units::Dur;
 pub(super) fn cc_name<'a>(profile: Profile, host: &'a ScriptHost, socket: &'a SocketOptions) -> &'a str {
     let set = socket.congestion.as_deref();
     let sysctl = match profile {
-        Profile::Linux | Profile::Linux46 => host.get("net.ipv4.tcp_congestion_control"),
+        Profile::Linux | Profile::Linux61 | Profile::Linux46 => host.get("net.ipv4.tcp_congestion_control"),
         _ => host.get("net.inet.tcp.cc.algorithm"),
     };
     // The public scripts for FreeBSD assume NewReno, the default before FreeBSD 14.
-    let default = if matches!(profile, Profile::Linux | Profile::Linux46) { "cubic" } else { "reno" };
+    let default = if profile.is_linux() { "cubic" } else { "reno" };
     match set.or(sysctl).unwrap_or(default) {
         "newreno" => "reno",
         other => other,

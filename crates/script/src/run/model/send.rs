@@ -6,7 +6,7 @@ use super::error_queue::TimestampingFlags;
 use super::state::Model;
 use crate::ast::{Expr, Syscall};
 use crate::run::target::{ScriptError, SyscallResult};
-use tcpassay_tcp::{Profile, State};
+use tcpassay_tcp::State;
 use tcpassay_units::Bytes;
 
 /// The maximum number of buffers in one zero-copy segment (`MAX_SKB_FRAGS`).
@@ -46,7 +46,7 @@ impl Model {
             }
         }
         let bsd = self.is_bsd();
-        let linux = matches!(self.profile, Profile::Linux | Profile::Linux46);
+        let linux = self.profile.is_linux();
         let nowhere = names(&call.args, 4) == ["AF_UNSPEC"];
         if flags.contains(&"MSG_FASTOPEN") && linux && nowhere {
             return Ok(SyscallResult::errno("EOPNOTSUPP"));

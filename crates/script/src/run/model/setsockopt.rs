@@ -9,7 +9,6 @@ use super::state::Model;
 use super::{config, controller, fast_open};
 use crate::ast::Expr;
 use crate::run::target::{ScriptError, SyscallResult};
-use tcpassay_tcp::Profile;
 use tcpassay_units::Dur;
 
 /// Options without effect on the model. `getsockopt` returns their value.
@@ -63,7 +62,7 @@ impl Model {
         let fd = int(args, 0)?;
         let level = names(args, 1).join("|");
         let name = names(args, 2).join("|");
-        let linux = matches!(self.profile, Profile::Linux | Profile::Linux46);
+        let linux = self.profile.is_linux();
         let socket = self.socket_at(fd)?;
         let listening = matches!(socket.role, Role::Listening(_));
         let index = socket.connection();
