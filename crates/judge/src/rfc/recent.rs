@@ -18,7 +18,7 @@ pub(super) const RECENT: Bound = Bound {
                 a gap, and those that follow data which wait for an ACK, are not echoed). It is not older than that of a segment which was the first one after \
                 all data before were acknowledged, and which is acknowledged now.",
     exceptions: "a device that merges segments with different timestamps. Not judged are the second condition for segments whose ACK number is old, and \
-                 everything after FINs in both directions.",
+                 everything after FINs in both directions, and after a SYN that follows data.",
     needs: &[Need::BothDirections, Need::Handshake, Need::EveryPacket, Need::NoCopies, Need::AtEnd],
     looks: Sorts::SYN.or(Sorts::EMPTY_OUT).or(Sorts::DATA_OUT).or(Sorts::EMPTY_IN).or(Sorts::DATA_IN),
     new: |flows| PerEnd::<Recent>::rule(flows, on),
