@@ -2,7 +2,7 @@
 
 use crate::end::{End, Substrate};
 use crate::follow::{Tolerance, follow};
-use crate::read::{case_of, unfollowable};
+use crate::read::{case_of, profile_of, unfollowable};
 use crate::{Difference, read};
 use tcpassay_judge::{Found, Level, Oracle};
 use tcpassay_measure::{Header, Recording};
@@ -25,15 +25,6 @@ pub const ORACLE: Oracle = Oracle {
 
 /// What [`ORACLE`] must know of a run: it is one of a kernel in virtual time of which the model has a profile, with its packets.
 pub const FOLLOWED: &str = "followed-kernel";
-
-/// The beginning of the release of each kernel of which the model has a profile, and the profile.
-const RELEASES: [(&str, &str); 1] = [("6.1.", "linux-6.1")];
-
-/// The profile of the model that follows the kernel of a run; `None` if there is none.
-pub(crate) fn profile_of(header: &Header) -> Option<&'static str> {
-    let release = header.system.as_deref()?;
-    RELEASES.iter().find(|(begin, _)| release.starts_with(begin)).map(|(_, profile)| *profile)
-}
 
 /// Why the oracle judges no end of a run on a kernel; `None` if it judges some.
 pub fn lacks(header: &Header, traces: &dyn Fn(&str) -> std::io::Result<String>) -> Option<String> {

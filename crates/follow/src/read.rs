@@ -2,7 +2,6 @@
 
 use crate::end::{End, Row, Setup, Substrate};
 use crate::gro;
-use crate::oracle::profile_of;
 use crate::order::{Call, ordered};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,6 +15,15 @@ use tcpassay_wire::Flags;
 
 /// A kernel's clock ticks at whole milliseconds of the run, and what happens at this nanosecond happens before the tick.
 const BEFORE_TICK: Dur = Dur::from_nanos(1);
+
+/// The beginning of the release of each kernel of which the model has a profile, and the profile.
+const RELEASES: [(&str, &str); 1] = [("6.1.", "linux-6.1")];
+
+/// The profile of the model that follows the kernel of a run; `None` if there is none.
+pub(crate) fn profile_of(header: &Header) -> Option<&'static str> {
+    let release = header.system.as_deref()?;
+    RELEASES.iter().find(|(begin, _)| release.starts_with(begin)).map(|(_, profile)| *profile)
+}
 
 /// An end, or a whole recording, that cannot be followed, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
