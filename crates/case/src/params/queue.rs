@@ -514,7 +514,9 @@ mod tests {
             red_probability: 0.1,
             ..queue(QueueKind::Red)
         };
-        assert!(super::red(&red, Bytes::new(1500), Rate::from_gbit(100)).contains(" bandwidth 34359738360bit "));
+        assert!(
+            super::red(&red, Bytes::new(1500), Rate::from_gbit(100)).contains(" bandwidth 34359738360bit ")
+        );
         let words = words(&red);
         assert!(words.starts_with("red limit 1500000 min 30000 max 90000 avpkt 1500 burst "), "{words}");
         assert!(words.ends_with(" probability 0.1 bandwidth 20000000bit ecn"), "{words}");
