@@ -132,7 +132,7 @@ def _workers(recording: Recording, group: str) -> list[Device]:
 def _dropped(group: str) -> Callable[[Recording, int | None], float | None]:
     def of(recording: Recording, _: int | None) -> float | None:
         devices = _workers(recording, group)
-        return sum(one["counters"]["dropped_bytes"] for one in devices) if devices else None
+        return sum(one["counters"]["drops"] for one in devices) if devices else None
 
     return of
 
@@ -391,10 +391,10 @@ READINGS: Final[dict[str, Reading]] = {
         _busiest,
     ),
     "worker_link_drops": Reading(
-        "B", "Bytes dropped by the spine before links to worker racks", _dropped("uplink")
+        "packets", "Packets dropped by the spine before links to worker racks", _dropped("uplink")
     ),
     "worker_rack_drops": Reading(
-        "B", "Bytes dropped by worker racks before links to workers", _dropped("access")
+        "packets", "Packets dropped by worker racks before links to workers", _dropped("access")
     ),
     "storage_retransmits": Reading(
         "1",
