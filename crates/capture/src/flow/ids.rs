@@ -1,8 +1,8 @@
 //! The identifications of the packets of an end (IPv4), where the host counts them: they show the order in which packets were sent.
 
 /// The largest step of a counter. One that counts for all connections of a host, or for each segment of a large one (segmentation offload),
-/// advances by more than one.
-const FARTHEST: i16 = 256;
+/// advances by more than one. A step of one in the other byte order is one of 256.
+const FARTHEST: i16 = 255;
 /// Steps forward without another one after which a host counts: that random numbers make them has a probability of 2^-16.
 const ENOUGH: u8 = 2;
 

@@ -47,7 +47,7 @@ impl Receiver {
         if self.window.is_observed() {
             return false;
         }
-        self.opens(self.window.free_edge(self.read, self.nxt))
+        self.opens(self.window.offered_edge(self.read, self.nxt))
     }
 
     /// Whether an edge at `free` is worth an ACK.

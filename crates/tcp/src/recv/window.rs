@@ -131,7 +131,7 @@ impl Window {
     /// edge announced before.
     #[inline]
     pub(crate) fn offer(&self, read: u64, nxt: u64, edge: u64) -> Offer {
-        let free = self.free_edge(read, nxt);
+        let free = self.offered_edge(read, nxt);
         // The announced window is never taken back; if the scale cannot express it, it is rounded up (as in Linux).
         let mut units = (edge.saturating_sub(nxt) + self.unit() - 1) >> self.shift;
         if self.exact || self.worthwhile(free, edge) {
@@ -141,11 +141,18 @@ impl Window {
         Offer { field, edge: nxt + (u64::from(field) << self.shift) }
     }
 
-    /// The right edge that the buffer, Linux's threshold and the largest window field allow.
+    /// The right edge that the buffer and Linux's threshold allow. FreeBSD accepts segments up to it, also beyond the largest
+    /// window field (`tcp_input`, `rcv_wnd`).
     #[inline]
     pub(crate) fn free_edge(&self, read: u64, nxt: u64) -> u64 {
+        (read + self.buf).min(nxt.saturating_add(self.threshold))
+    }
+
+    /// The part of it that a window field can express.
+    #[inline]
+    pub(crate) fn offered_edge(&self, read: u64, nxt: u64) -> u64 {
         let largest = u64::from(u16::MAX) << self.shift;
-        (read + self.buf).min(nxt.saturating_add(self.threshold.min(largest)))
+        self.free_edge(read, nxt).min(nxt.saturating_add(largest))
     }
 
     /// RFC 9293 section 3.8.6.2.2: the edge moves by at least min(half the buffer, one segment).
@@ -304,14 +311,15 @@ mod tests {
     #[test]
     fn without_scaling_no_more_than_the_largest_window_field_is_offered_so_that_reads_open_no_window() {
         let mut w = fixed(1 << 20);
-        assert_eq!(w.free_edge(1, 1), 1 + 65_535);
+        assert_eq!(w.free_edge(1, 1), 1 + (1 << 20));
+        assert_eq!(w.offered_edge(1, 1), 1 + 65_535);
         assert_eq!(
-            w.free_edge(1001, 1001),
+            w.offered_edge(1001, 1001),
             1001 + 65_535,
             "data that were read at once leave the window as it is"
         );
         w.shift = 7;
-        assert_eq!(w.free_edge(1, 1), 1 + (1 << 20));
+        assert_eq!(w.offered_edge(1, 1), 1 + (1 << 20));
     }
 
     #[test]
