@@ -30,7 +30,7 @@ STACKS: tuple[Triples, ...] = (
     {"stack.profile": "linux", "stack.cc": "dctcp"} | STEP,
     {"stack.profile": "linux", "stack.cc": "reno", "stack.ecn": "classic"}
     | {"queue.kind": "red", "queue.ecn": True},
-    {"stack.profile": "linux", "stack.cc": "vegas", "queue.kind": "fq_codel"},
+    {"stack.profile": "linux-6.1", "stack.cc": "vegas", "queue.kind": "fq_codel"},
     {"stack.profile": "linux-4.6", "stack.cc": "dctcp"} | STEP,
     {"stack.profile": "rfc", "stack.cc": "reno"},
     {"stack.profile": "rfc", "stack.cc": "cubic", "stack.ecn": "accurate", "queue.ecn_mark": "data"},

@@ -132,7 +132,7 @@ def test_an_array_is_continued_by_those_of_higher_strength_and_by_cases_beyond_i
 def test_each_value_occurs_and_those_of_the_changed_names_come_first(plan: Plan) -> None:
     words = beyond.words_of(["net/ipv4/tcp_bbr.c", "bbr_check_full_bw_reached"])
     assert words == {"bbr", "full", "bw", "reached"}
-    first, *others = islice(beyond.draws(plan, plan.cases, words, (), Random(1)), 150)  # noqa: S311 - a test
+    first, *others = islice(beyond.draws(plan, plan.cases, words, (), Random(1)), 400)  # noqa: S311 - a test
     assert first[0]["stack.cc"] == "bbr"
     controllers = {made["stack.cc"] for made, _ in others if "stack.cc" in made}
     # dctcp needs another setting, which may not be drawn beside it.
