@@ -203,6 +203,11 @@ def test_each_receiver_is_held_to_its_own_delayed_ack_time(folder: Path) -> None
     assert log.judged(folder, SILENCE) == []
 
 
+def test_a_host_that_has_stopped_owes_nothing(folder: Path) -> None:
+    log = Written(duration=3000).transfer(0, 10).data(10, None, 10001).event(10, 0, "timer_cancel", "Rto")
+    assert log.event(11, 0, "app", "reboot").judged(folder, SILENCE) == []
+
+
 def test_silence_without_a_timer_is_a_deadlock_without_end(folder: Path) -> None:
     log = Written(duration=3000).transfer(0, 10).data(10, None, 10001).event(10, 0, "timer_cancel", "Rto")
     finding = one(log.judged(folder, SILENCE))

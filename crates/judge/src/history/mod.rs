@@ -15,7 +15,7 @@ use crate::kinds::Kinds;
 use crate::step::Step;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use tcpassay_measure::reason::{CongestionChange, StateChange, TcpState, Timer};
+use tcpassay_measure::reason::{AppCall, CongestionChange, StateChange, TcpState, Timer};
 use tcpassay_measure::{EventKind, EventRow, Recording};
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
@@ -131,6 +131,8 @@ impl Half {
                 }
                 _ => {}
             },
+            // The host has stopped: it has no timers and answers nothing.
+            EventKind::App if event.app_call() == Some(AppCall::Reboot) => self.closed = Some(event.at),
             _ => {}
         }
     }
@@ -201,6 +203,7 @@ impl<'a> History<'a> {
         EventKind::AckDelay,
         EventKind::AckForget,
         EventKind::State,
+        EventKind::App,
         EventKind::Damaged,
     ]);
 
