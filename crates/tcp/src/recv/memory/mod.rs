@@ -138,7 +138,7 @@ impl Memory {
     fn window_of(&self, space: u64) -> u64 {
         match self.cfg.rules {
             MemoryRules::Half => space - space / 2,
-            MemoryRules::Measured => (space * self.ratio) >> 8,
+            MemoryRules::Measured => space.saturating_mul(self.ratio) >> 8,
         }
     }
 
