@@ -1,20 +1,18 @@
 //! All connections of a capture, in one pass over its packets.
 
 use crate::clock::{Clocks, Told};
+use crate::content::{CapturedSegment, Content};
 use crate::counts::PacketCounts;
 use crate::flow::{self, Connection, HalfCounters, Place, Round, Seen};
 use crate::icmp::{IcmpError, Reported};
 use crate::life::{ConnectionFacts, Ended, First, Life, begun};
-use crate::link::{NetworkLayer, Undecoded, network};
-use crate::reader::{CaptureRecord, Interface, ReadError, Reader};
+use crate::reader::{Interface, ReadError, Reader};
 use crate::table::{self, Table, Ways};
-use crate::tunnel::{Around, NoInner, innermost};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::SocketAddr;
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
-use tcpassay_wire::headers::{Extent, Headers, IpPacket, NoHeaders, TCP, ip, tcp};
 
 /// Options of an analysis.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,23 +40,6 @@ const ENDED_PER_STATE: u64 = 2;
 const MOST_NAMED: usize = 5;
 /// A connection that is silent for longer than this gives room to others.
 const IDLE: Dur = Dur::from_secs(600);
-
-/// A TCP segment of a capture.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CapturedSegment {
-    /// Nanoseconds since 1970, if the packet has a time.
-    pub at_ns: Option<u64>,
-    /// Index of [`Reader::interfaces`].
-    pub interface: usize,
-    /// The identifier of the outermost VLAN tag; 0 without one.
-    pub vlan: u16,
-    /// The index of the network interface (Linux cooked capture v2); 0 where the packet has none.
-    pub device: u16,
-    /// The tunnels around the packet.
-    pub around: Option<Around>,
-    /// Its headers.
-    pub headers: Headers,
-}
 
 /// The connection and the sender of a segment.
 #[derive(Clone, Copy, Debug)]
@@ -489,133 +470,4 @@ fn facts(connection: &Connection) -> ConnectionFacts {
         answers_in: [connection.answers[0].least(), connection.answers[1].least()],
         routed: [0, 1].map(|end| connection.points.routed(end)),
     }
-}
-
-impl<R: Read> Reader<R> {
-    /// The TCP segment of the next packet; a packet without one is counted. `None` at the end.
-    ///
-    /// # Errors
-    /// Those of [`Reader::next_packet`].
-    #[inline]
-    pub fn next_segment(
-        &mut self,
-        counts: &mut PacketCounts,
-    ) -> Result<Option<Option<CapturedSegment>>, ReadError> {
-        let content = self.next_content(counts)?;
-        Ok(content.map(|content| match content {
-            Content::Segment(segment) => Some(segment),
-            Content::Icmp(..) | Content::Other => None,
-        }))
-    }
-
-    /// What the next packet carries. `None` at the end.
-    #[inline]
-    fn next_content(&mut self, counts: &mut PacketCounts) -> Result<Option<Content>, ReadError> {
-        let Some(packet) = self.next_packet()? else { return Ok(None) };
-        counts.packets += 1;
-        Ok(Some(content(&packet, counts)))
-    }
-}
-
-/// What a packet carries.
-enum Content {
-    Segment(CapturedSegment),
-    /// An ICMP error about a segment: its time, its interface.
-    Icmp(Option<u64>, usize, IcmpError),
-    /// It was counted.
-    Other,
-}
-
-/// What a packet carries; one without a segment or an error about one is counted.
-#[inline]
-fn content(packet: &CaptureRecord<'_>, counts: &mut PacketCounts) -> Content {
-    let start = match network(packet.link, packet.data) {
-        NetworkLayer::Ip(start) => start,
-        NetworkLayer::Other => {
-            counts.other += 1;
-            return Content::Other;
-        }
-        NetworkLayer::Unsupported => {
-            *counts.unsupported_links.entry(packet.link.0).or_default() += 1;
-            return Content::Other;
-        }
-        NetworkLayer::Undecoded(what) => {
-            *counts.undecoded.entry(what).or_default() += 1;
-            return Content::Other;
-        }
-    };
-    let before = u32::try_from(start.at).unwrap_or(u32::MAX);
-    let extent = Extent { whole: packet.original_len.saturating_sub(before), most: start.most };
-    let made = |headers, around| CapturedSegment {
-        at_ns: packet.at_ns,
-        interface: packet.interface,
-        vlan: start.vlan,
-        device: start.device,
-        around,
-        headers,
-    };
-    let found = match ip(&packet.data[start.at..], extent) {
-        Ok(ip) if ip.protocol == TCP => whole_tcp(&ip).map(|headers| made(headers, None)),
-        Ok(ip) => match tunnelled(&ip, counts) {
-            Inner::Segment(found) => found.map(|(headers, around)| made(headers, Some(around))),
-            Inner::Icmp(error) => return Content::Icmp(packet.at_ns, packet.interface, error),
-            Inner::Counted => return Content::Other,
-        },
-        Err(why) => Err(why),
-    };
-    match found {
-        Ok(segment) => return Content::Segment(segment),
-        Err(NoHeaders::OtherProtocol) => counts.other += 1,
-        Err(NoHeaders::Fragment) => counts.fragments += 1,
-        Err(NoHeaders::Short) => counts.short += 1,
-        Err(NoHeaders::Malformed) => counts.malformed += 1,
-    }
-    Content::Other
-}
-
-#[inline]
-fn whole_tcp(ip: &IpPacket<'_>) -> Result<Headers, NoHeaders> {
-    if ip.fragment.is_some() { Err(NoHeaders::Fragment) } else { tcp(ip) }
-}
-
-/// What an IP packet carries that is no segment.
-enum Inner {
-    /// A segment in tunnels, or why there is none.
-    Segment(Result<(Headers, Around), NoHeaders>),
-    Icmp(IcmpError),
-    /// The packet was counted.
-    Counted,
-}
-
-/// The TCP segment in the tunnels of a packet, or the error about one, which may be in tunnels, too.
-#[cold]
-fn tunnelled(outer: &IpPacket<'_>, counts: &mut PacketCounts) -> Inner {
-    if let Some(error) = IcmpError::of(outer) {
-        return Inner::Icmp(error);
-    }
-    let why = match innermost(outer) {
-        Ok((ip, around)) if ip.protocol == TCP => {
-            return Inner::Segment(whole_tcp(&ip).map(|headers| (headers, around)));
-        }
-        Ok((ip, _)) => match IcmpError::of(&ip) {
-            Some(error) => return Inner::Icmp(error),
-            None => NoHeaders::OtherProtocol,
-        },
-        Err(NoInner::Other) => NoHeaders::OtherProtocol,
-        Err(NoInner::NoTunnel) => {
-            // A later fragment of a datagram has no port, but tunnels over UDP are there.
-            let is_later = outer.fragment.is_some_and(|(offset, _)| offset > 0);
-            if is_later && counts.tunnels.keys().any(|kind| kind.is_over_udp()) {
-                *counts.undecoded.entry(Undecoded::TunnelFragment).or_default() += 1;
-                return Inner::Counted;
-            }
-            NoHeaders::OtherProtocol
-        }
-        Err(NoInner::Undecoded(what)) => {
-            *counts.undecoded.entry(what).or_default() += 1;
-            return Inner::Counted;
-        }
-        Err(NoInner::Headers(why)) => why,
-    };
-    Inner::Segment(Err(why))
 }

@@ -13,6 +13,7 @@
 
 mod analysis;
 mod clock;
+mod content;
 mod counts;
 mod flow;
 mod histogram;
@@ -30,7 +31,8 @@ mod text;
 mod tunnel;
 mod words;
 
-pub use analysis::{Analysis, AnalysisOptions, CapturedSegment, Placed};
+pub use analysis::{Analysis, AnalysisOptions, Placed};
+pub use content::CapturedSegment;
 pub use counts::PacketCounts;
 pub use flow::{
     BlackHole, EcnFeedback, Ending, EndingKind, HalfCounters, Place, Round, Spurious, StallCause, Stalls,

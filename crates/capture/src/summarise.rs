@@ -7,8 +7,10 @@ use crate::life::Life;
 use crate::notes;
 use crate::reader::Interface;
 use crate::summary::{FlowSummary, MOST_UNOPENED, RoundTrips, Summary, Unopened};
+use crate::table::Entry;
 use crate::tunnel::Around;
 use crate::words;
+use std::borrow::Cow;
 use tcpassay_units::Time;
 
 impl Analysis {
@@ -50,16 +52,7 @@ impl Analysis {
     /// first `most`.
     pub(crate) fn errors_without_flow(&self, most: usize) -> Vec<String> {
         let undescribed = self.icmp.iter().filter_map(|(place, errors)| {
-            let entry = &self.table.entries()[*place as usize];
-            let made;
-            let connection = match &entry.state {
-                Life::Open(connection) => &**connection,
-                Life::First(first) => {
-                    made = first.connection(self.point(entry), entry.ends());
-                    &made
-                }
-                Life::Ended(_) | Life::Forgotten => return None,
-            };
+            let connection = self.connection(&self.table.entries()[*place as usize])?;
             let is_described = connection.halves.iter().any(|half| half.number.is_some())
                 || connection.is_refused().is_some();
             (!is_described).then(|| errors.about([true; 2], connection.first))
@@ -95,19 +88,22 @@ impl Analysis {
         (count, first)
     }
 
+    /// A connection whose state is in memory; that of a single packet is made for the call.
+    fn connection<'a>(&self, entry: &'a Entry<Life>) -> Option<Cow<'a, Connection>> {
+        match &entry.state {
+            Life::Open(connection) => Some(Cow::Borrowed(connection)),
+            Life::First(first) => Some(Cow::Owned(first.connection(self.point(entry), entry.ends()))),
+            Life::Ended(_) | Life::Forgotten => None,
+        }
+    }
+
     /// The flows of a connection.
     pub(crate) fn describe(&self, place: usize, interfaces: &[Interface]) -> Vec<FlowSummary> {
         let entry = &self.table.entries()[place];
-        let made;
-        let connection = match &entry.state {
-            Life::Open(connection) => &**connection,
-            Life::First(first) => {
-                made = first.connection(self.point(entry), entry.ends());
-                &made
-            }
-            Life::Ended(ended) => return ended.flows.clone(),
-            Life::Forgotten => return Vec::new(),
-        };
+        if let Life::Ended(ended) = &entry.state {
+            return ended.flows.clone();
+        }
+        let Some(connection) = self.connection(entry) else { return Vec::new() };
         let clock_ns = self.clock_step_ns();
         let with_data = (0..2).filter(|from| connection.halves[*from].number.is_some());
         with_data
@@ -118,7 +114,7 @@ impl Analysis {
                 FlowSummary {
                     connection: u32::try_from(place + 1).unwrap_or(u32::MAX),
                     tunnel: self.ways.around(entry.way(from)).map(Around::to_string).unwrap_or_default(),
-                    ..flow(connection, from, interfaces, clock_ns, icmp)
+                    ..flow(&connection, from, interfaces, clock_ns, icmp)
                 }
             })
             .collect()
