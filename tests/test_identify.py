@@ -79,7 +79,7 @@ def test_the_result_for_machines_names_the_frame(linux: Path) -> None:
 def test_identify_names_the_profile_or_says_that_none_fits(linux: Path, foreign: Path) -> None:
     done = invoke("identify", linux)
     assert done.exit_code == 0, done.output
-    assert "linux-6.1: the " in done.output
+    assert "linux-6.1 and linux-7.3: the " in done.output
     assert done.output.startswith("linux-6.1     differs in 0 of 2 ends, follows 100.0 % of the packets")
     done = invoke("identify", foreign, "--json")
     assert done.exit_code == 1
@@ -140,7 +140,7 @@ def test_the_order_of_the_options_of_a_syn_excludes_profiles(tmp_path: Path) -> 
     for name in ("freebsd", "freebsd-rack"):
         end.profiles[name] = replace(end.profiles[name], syn_order=False)
     found = identify(alike)
-    assert (found.answer, found.names) == (Answer.FITS, ["linux-6.1", "linux-4.6"])
+    assert (found.answer, found.names) == (Answer.FITS, ["linux-6.1", "linux-7.3", "linux-4.6"])
     assert found.why.endswith("the order of the options of its SYN is not that of freebsd and freebsd-rack")
     for name in STACKS:
         end.profiles[name] = replace(end.profiles[name], syn_order=False)
@@ -181,8 +181,8 @@ def test_a_profile_of_which_next_to_nothing_was_judged_does_not_fit() -> None:
             "`--host 192.0.2.99`: no TCP connection of the capture has this address",
         ),
         (
-            ("--as", "linux-7.3"),
-            "`--as linux-7.3`: there is no such profile; allowed are linux-6.1, linux-4.6, ",
+            ("--as", "linux-7.4"),
+            "`--as linux-7.4`: there is no such profile; allowed are linux-6.1, linux-7.3, linux-4.6, ",
         ),
         (("--as", "freebsd", "--host", "here"), "`--host here`: it is not an IP address"),
         (

@@ -57,7 +57,16 @@ def test_the_first_block_names_what_had_been_delivered_and_not_what_was_queued()
         "+.4 < P. 501:2501(2000) ack 1 win 32792\n"
         "+0 > . 1:1(0) ack 3001 <nop,nop,sack 501:1001>\n"
     )
-    for profile in ("linux", "linux-6.1", "linux-4.6", "freebsd", "freebsd-rack", "freebsd-12", "rfc"):
+    for profile in (
+        "linux",
+        "linux-6.1",
+        "linux-7.3",
+        "linux-4.6",
+        "freebsd",
+        "freebsd-rack",
+        "freebsd-12",
+        "rfc",
+    ):
         assert not failures([text], profile)
 
 

@@ -108,7 +108,7 @@ def test_a_script_for_an_older_version_says_so(tmp_path: Path) -> None:
     [
         (
             ["--profile", "windows"],
-            "`windows` is not a profile; allowed are rfc, linux, linux-6.1, linux-4.6",
+            "`windows` is not a profile; allowed are rfc, linux, linux-6.1, linux-7.3, linux-4.6",
         ),
         (["--nonsense=1"], "`--nonsense` is not an option"),
         (["--mtu=5"], "expected an MTU of 68 to 65535 bytes"),

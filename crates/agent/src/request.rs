@@ -225,7 +225,7 @@ mod tests {
             ),
             (&[("nic.ring", "512")], "substrates that do are model"),
             (&[("stack.cc", "bbr3")], "the model supports it"),
-            (&[("stack.profile", "freebsd")], "a kernel supports only `linux`"),
+            (&[("stack.profile", "freebsd")], "a kernel supports only `linux`, which"),
             (&[("queue.kind", "dualpi2")], "the model supports it"),
             (&[("nic.tx_usecs", "50us")], "substrates that do are model"),
             (&[("stack.delayed_ack", "2,40ms")], "Linux delays ACKs by its own rule"),

@@ -11,7 +11,7 @@ use crate::params::{
 };
 use crate::topology::{DirectedLink, Shape};
 use std::collections::BTreeSet;
-use tcpassay_tcp::{EcnMode, LossDetection, Recovery, Tlp};
+use tcpassay_tcp::{EcnMode, LossDetection, Profile, Recovery, Tlp};
 use tcpassay_units::Bytes;
 use tcpassay_workload::{BackgroundTraffic, Behaviour};
 
@@ -122,6 +122,13 @@ impl Rules<'_> {
                 "nic.gro",
                 "stale-hash sorts the batches of receive offload: nic.gro = on",
             );
+        }
+        if host.profile == Profile::Linux73
+            && matches!(stack.loss_detection, LossDetection::DupThresh { .. })
+            && self.scope.sets("stack.loss_detection")
+        {
+            let why = "Linux detects losses by RACK only from 6.17 on";
+            self.refuse("stack.loss_detection", "stack.profile", why);
         }
         if host.nic.rx_buffer.is_some() && stack.recv_memory.is_none() {
             self.refuse("nic.rx_buffer", "stack.profile", "only profile linux counts the memory of packets");

@@ -13,12 +13,13 @@ pub(crate) fn network(scope: &Scope) -> NetworkSettings {
     settings
 }
 
-/// The settings of a host. On a kernel the profile is always Linux. `python` contains the controllers in
+/// The settings of a host. On a kernel the profile is Linux, or that of its version if the case names it. `python` contains the controllers in
 /// Python that were read.
 pub(crate) fn host(scope: &Scope, python: &[PythonController]) -> HostSettings {
+    let named = stack::PROFILE_NAMES.of(&scope.find("stack.profile").0);
     let profile = match scope.substrate() {
-        Substrate::Model => stack::PROFILE_NAMES.of(&scope.find("stack.profile").0),
-        Substrate::Kernel | Substrate::Host | Substrate::Remote => Profile::Linux,
+        Substrate::Kernel | Substrate::Host | Substrate::Remote if !named.is_recent_linux() => Profile::Linux,
+        _ => named,
     };
     let mut settings = HostSettings::of_profile(profile);
     for rows in table::HOST {

@@ -6,6 +6,7 @@ use crate::read::{case_of, profile_of, unfollowable};
 use crate::{Difference, read};
 use tcpassay_judge::{Found, Level, Oracle};
 use tcpassay_measure::{Header, Recording};
+use tcpassay_tcp::Profile;
 use tcpassay_units::{Dur, Time};
 
 /// The oracle.
@@ -23,14 +24,26 @@ pub const ORACLE: Oracle = Oracle {
     needs: &[],
 };
 
+/// The profiles that were compared with their kernel. Of others the differences are printed by `tcpassay follow` only.
+fn measured(header: &Header) -> Option<Profile> {
+    profile_of(header).filter(|profile| *profile == Profile::Linux61)
+}
+
 /// What [`ORACLE`] must know of a run: it is one of a kernel in virtual time of which the model has a profile, with its packets.
 pub const FOLLOWED: &str = "followed-kernel";
 
 /// Why the oracle judges no end of a run on a kernel; `None` if it judges some.
 pub fn lacks(header: &Header, traces: &dyn Fn(&str) -> std::io::Result<String>) -> Option<String> {
-    if profile_of(header).is_none() {
+    if measured(header).is_none() {
         let release = header.system.as_deref().unwrap_or("of an unknown version");
-        return Some(format!("the model has no profile of Linux {release}"));
+        let unknown = format!("the model has no profile of Linux {release}");
+        let unmeasured = |profile: Profile| {
+            format!(
+                "profile {} was not compared with a kernel; `tcpassay follow` prints its differences",
+                profile.name()
+            )
+        };
+        return Some(profile_of(header).map_or(unknown, unmeasured));
     }
     match case_of(header, Substrate::Kernel, traces) {
         Ok(case) => {
@@ -44,7 +57,7 @@ pub fn lacks(header: &Header, traces: &dyn Fn(&str) -> std::io::Result<String>) 
 /// The first differences of the ends of a run on a kernel as findings, each with the title "PROFILE: CAUSE". None for a recording
 /// that cannot be followed, and for a kernel of which the model has no profile. `traces` reads files that the case names.
 pub fn differences(recording: &Recording, traces: &dyn Fn(&str) -> std::io::Result<String>) -> Vec<Found> {
-    let Some(profile) = profile_of(&recording.header) else { return Vec::new() };
+    let Some(profile) = measured(&recording.header).map(Profile::name) else { return Vec::new() };
     let Ok((ends, _)) = read(recording, traces) else { return Vec::new() };
     let ends = ends.iter().filter(|end| end.setup.substrate == Substrate::Kernel);
     ends.filter_map(|end| Some(finding(recording, end, &follow(end, &Tolerance::exact()).first?, profile)))

@@ -16,13 +16,9 @@ use tcpassay_wire::Flags;
 /// A kernel's clock ticks at whole milliseconds of the run, and what happens at this nanosecond happens before the tick.
 const BEFORE_TICK: Dur = Dur::from_nanos(1);
 
-/// The beginning of the release of each kernel of which the model has a profile, and the profile.
-const RELEASES: [(&str, &str); 1] = [("6.1.", "linux-6.1")];
-
 /// The profile of the model that follows the kernel of a run; `None` if there is none.
-pub(crate) fn profile_of(header: &Header) -> Option<&'static str> {
-    let release = header.system.as_deref()?;
-    RELEASES.iter().find(|(begin, _)| release.starts_with(begin)).map(|(_, profile)| *profile)
+pub(crate) fn profile_of(header: &Header) -> Option<Profile> {
+    Profile::of_release(header.system.as_deref()?)
 }
 
 /// An end, or a whole recording, that cannot be followed, and why.
@@ -220,8 +216,12 @@ fn setup(
         return Err(why.to_owned());
     }
     let mut config = host.stack.clone();
-    if substrate == Substrate::Kernel && profile_of(&recording.header) == Some(Profile::Linux61.name()) {
-        config.as_linux_6_1();
+    if substrate == Substrate::Kernel {
+        match profile_of(&recording.header) {
+            Some(Profile::Linux61) => config.as_linux_6_1(),
+            Some(Profile::Linux73) => config.as_linux_7_3(),
+            _ => {}
+        }
     }
     let cc = record.cc.clone();
     if cc != host.cc.name() && cc != "dctcp" && config.ecn == EcnMode::Dctcp {

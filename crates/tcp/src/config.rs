@@ -97,18 +97,25 @@ pub enum StackFlavor {
     /// RFC 9293 with RFC 5961.
     #[default]
     Rfc,
-    /// Linux.
+    /// Linux, as far as 6.1 and later releases agree.
     Linux,
+    /// Linux 7.3.
+    Linux73,
     /// FreeBSD.
     FreeBsd,
 }
 
 impl StackFlavor {
+    /// Any Linux.
+    pub const fn is_linux(self) -> bool {
+        matches!(self, StackFlavor::Linux | StackFlavor::Linux73)
+    }
+
     /// The order of the options of a SYN, which RFC 9293 leaves open.
     pub fn layout(self) -> Option<Layout> {
         match self {
             StackFlavor::Rfc => None,
-            StackFlavor::Linux => Some(Layout::Linux),
+            StackFlavor::Linux | StackFlavor::Linux73 => Some(Layout::Linux),
             StackFlavor::FreeBsd => Some(Layout::FreeBsd),
         }
     }
@@ -275,13 +282,13 @@ pub struct Config {
     /// Segments with SYN and FIN are not answered (FreeBSD `net.inet.tcp.drop_synfin`).
     pub drop_synfin: bool,
     /// An ACK of data that were never sent is answered (RFC 5961 section 5; Linux since 7.1 and in stable series since then);
-    /// otherwise it is dropped silently. Only for [`StackFlavor::Linux`].
+    /// otherwise it is dropped silently. Only for Linux.
     pub challenge_unsent: bool,
     /// A reset at the position of a FIN that has arrived, or at the end of the highest SACK block, is accepted, too (Linux since 4.11 and 4.8,
     /// `tcp_reset_check`, `tcp_validate_incoming`).
     pub reset_by_reports: bool,
     /// An ACK that acknowledges nothing new may close the window (Linux since 6.6, `tcp_may_update_window`).
-    /// Only for [`StackFlavor::Linux`].
+    /// Only for Linux.
     pub shut_by_duplicate: bool,
     /// Longest duration of an active open (FreeBSD `net.inet.tcp.keepinit`), independently of the retries.
     pub connect_timeout: Option<Dur>,
@@ -352,10 +359,12 @@ pub struct Keepalive {
 pub enum Profile {
     /// The RFCs, in their simplest form where they allow several.
     Rfc,
-    /// Linux: the newest version that docs/deviations.md describes.
+    /// Linux 6.1 with the rules of later releases that [`Profile::Linux61`] takes away.
     Linux,
     /// Linux 6.1.
     Linux61,
+    /// Linux 7.3.
+    Linux73,
     /// Linux 4.6, with the DCTCP receiver of the paper.
     Linux46,
     /// FreeBSD 14, base stack.
@@ -365,9 +374,14 @@ pub enum Profile {
 }
 
 impl Profile {
+    /// The largest receive buffer that autotuning reaches (`tcp_rmem[2]`): 32 MiB since 6.17, in all recent profiles of Linux.
+    pub const fn largest_receive_buffer(self) -> Bytes {
+        Bytes::new(if matches!(self, Profile::Linux73) { 32 << 20 } else { 6 << 20 })
+    }
+
     /// Linux since 4.18, with its accounting of memory.
     pub const fn is_recent_linux(self) -> bool {
-        matches!(self, Profile::Linux | Profile::Linux61)
+        matches!(self, Profile::Linux | Profile::Linux61 | Profile::Linux73)
     }
 
     /// Any Linux.

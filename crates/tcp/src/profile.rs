@@ -7,18 +7,19 @@
 use crate::tick::TimerTicks;
 use crate::{
     AccurateUse, AckCheck, AckCompression, AfterIdle, Config, ControlEcn, DctcpReceiver, DelayedAck, EcnForm,
-    EcnMode, LossDetection, Nagle, Pacing, Persist, Profile, PrrBound, Recovery, RecoveryExitRule,
-    RecvBuffer, RecvTuning, RtoBounds, Skbs, StackFlavor, Tlp, TsoAutosize, Undo,
+    EcnMode, LossDetection, MemoryRules, Nagle, Pacing, Persist, Profile, PrrBound, Recovery,
+    RecoveryExitRule, RecvBuffer, RecvTuning, RtoBounds, Skbs, StackFlavor, Tlp, TsoAutosize, Undo,
 };
 use tcpassay_cc::{Arithmetic, ByteCounting, HystartDetect, HystartMode};
 use tcpassay_units::{Bytes, Dur};
 
 impl Profile {
     /// Every profile, in the order of the documentation.
-    pub const ALL: [Profile; 6] = [
+    pub const ALL: [Profile; 7] = [
         Profile::Rfc,
         Profile::Linux,
         Profile::Linux61,
+        Profile::Linux73,
         Profile::Linux46,
         Profile::FreeBsd,
         Profile::FreeBsdRack,
@@ -30,6 +31,7 @@ impl Profile {
             Profile::Rfc => "rfc",
             Profile::Linux => "linux",
             Profile::Linux61 => "linux-6.1",
+            Profile::Linux73 => "linux-7.3",
             Profile::Linux46 => "linux-4.6",
             Profile::FreeBsd => "freebsd",
             Profile::FreeBsdRack => "freebsd-rack",
@@ -40,6 +42,14 @@ impl Profile {
     pub fn by_name(name: &str) -> Option<Profile> {
         Profile::ALL.into_iter().find(|p| p.name() == name)
     }
+
+    /// The profile of a kernel by its release, as in `6.1.176-tcpassay`; `None` if no profile describes it.
+    pub fn of_release(release: &str) -> Option<Profile> {
+        let series = |p: &Profile| {
+            p.name().strip_prefix("linux-").is_some_and(|s| release.starts_with(&format!("{s}.")))
+        };
+        Profile::ALL.into_iter().find(series)
+    }
 }
 
 impl Config {
@@ -49,6 +59,7 @@ impl Config {
             Profile::Rfc => rfc(),
             Profile::Linux => linux(),
             Profile::Linux61 => linux_6_1(),
+            Profile::Linux73 => linux_7_3(),
             Profile::Linux46 => linux_4_6(),
             Profile::FreeBsd => freebsd(),
             Profile::FreeBsdRack => freebsd_rack(),
@@ -62,6 +73,26 @@ impl Config {
         self.syn_linear = 0; // tcp_syn_linear_timeouts, since 6.5
         self.challenge_unsent = false; // tcp_ack, since 7.1 and in the stable series of 6.18
         self.shut_by_duplicate = false; // tcp_may_update_window, since 6.6
+    }
+
+    /// What Linux 7.3 does otherwise than 6.1, whatever else is set. `flavor/linux_7_3.rs` has the rules that no field describes.
+    pub fn as_linux_7_3(&mut self) {
+        self.flavor = StackFlavor::Linux73;
+        if let Some(compression) = &mut self.ack_compression {
+            // tcp_comp_sack_rtt_percent and tcp_comp_sack_slack_ns, since 6.19
+            (compression.percent, compression.slack) = (33, Dur::from_micros(10));
+        }
+        if let Some(memory) = &mut self.recv_memory {
+            memory.rules = MemoryRules::Measured; // scaling_ratio, since 6.6
+        }
+        self.delay_acks_below_rto();
+    }
+
+    /// The delay of an ACK stays a tick below the smallest timeout, so that a peer with the same one does not time out (`tcp_delack_max`,
+    /// since 6.7).
+    pub fn delay_acks_below_rto(&mut self) {
+        let tick = Dur::from_millis(1);
+        self.delayed_ack.timeout = self.delayed_ack.timeout.min(self.rto.min.saturating_sub(tick).max(tick));
     }
 }
 
@@ -177,6 +208,7 @@ fn linux() -> Config {
         ack_compression: Some(AckCompression {
             most: 44,
             delay: Dur::from_millis(1),
+            percent: 5,
             slack: Dur::from_micros(100),
         }),
         // TCP_DELACK_MAX, TCP_MAX_QUICKACKS
@@ -224,6 +256,12 @@ fn linux() -> Config {
 fn linux_6_1() -> Config {
     let mut config = linux();
     config.as_linux_6_1();
+    config
+}
+
+fn linux_7_3() -> Config {
+    let mut config = linux();
+    config.as_linux_7_3();
     config
 }
 
@@ -319,11 +357,31 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_has_the_profile_of_its_series_and_of_no_other() {
+        assert_eq!(Profile::of_release("6.1.176-tcpassay"), Some(Profile::Linux61));
+        assert_eq!(Profile::of_release("7.3.4-1~bpo13+1"), Some(Profile::Linux73));
+        assert_eq!(Profile::of_release("6.12.117"), None);
+        assert_eq!(Profile::of_release("7.30.1"), None);
+    }
+
+    #[test]
     fn linux_6_1_retransmits_syns_with_back_off_and_ignores_acks_of_what_was_never_sent() {
         let (old, new) = (Config::profile(Profile::Linux61), Config::profile(Profile::Linux));
         assert_eq!((old.syn_linear, old.challenge_unsent, old.shut_by_duplicate), (0, false, false));
         assert_eq!((new.syn_linear, new.challenge_unsent, new.shut_by_duplicate), (4, true, true));
         assert_eq!(old.rto, new.rto);
+    }
+
+    #[test]
+    fn linux_7_3_compresses_acks_by_a_third_of_the_round_trip_and_has_the_rules_of_later_releases() {
+        let (old, new) = (Config::profile(Profile::Linux61), Config::profile(Profile::Linux73));
+        let compression =
+            |cfg: &Config| cfg.ack_compression.map(|rule| (rule.percent, rule.slack.as_micros()));
+        assert_eq!((compression(&old), compression(&new)), (Some((5, 100)), Some((33, 10))));
+        assert_eq!((new.syn_linear, new.challenge_unsent, new.shut_by_duplicate), (4, true, true));
+        assert!(new.flavor.is_linux() && new.flavor != old.flavor);
+        // The smallest timeout of 200 ms leaves 199 ms for an ACK.
+        assert_eq!((old.delayed_ack.timeout.as_millis(), new.delayed_ack.timeout.as_millis()), (200, 199));
     }
 
     #[test]

@@ -7,7 +7,7 @@ from typing import Final
 
 from tcpassay.captured.followed import End, FollowedCapture
 
-STACKS: Final = ("linux-6.1", "linux-4.6", "freebsd", "freebsd-rack")
+STACKS: Final = ("linux-6.1", "linux-7.3", "linux-4.6", "freebsd", "freebsd-rack")
 """The profiles of real stacks."""
 LEAST: Final = 10
 """ACKs without payload, and segments with payload that arrived, that a capture has to show before anything is said. Of

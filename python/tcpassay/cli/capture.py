@@ -60,7 +60,7 @@ ProfileOption = Annotated[
     str | None,
     typer.Option(
         "--as",
-        help="Follow the capture as this stack: linux-6.1, linux-4.6, freebsd, freebsd-rack, rfc.",
+        help="Follow the capture as this stack: linux-6.1, linux-7.3, linux-4.6, freebsd, freebsd-rack, rfc.",
         metavar="PROFILE",
     ),
 ]

@@ -3,6 +3,7 @@
 use crate::netns::topology::NetnsTopology;
 use crate::system::{Failure, release, write_and_check};
 use tcpassay_case::{Case, Change};
+use tcpassay_tcp::Profile;
 
 /// The attributes of a host's default route (`ip route`) for the settings that Linux takes from the route.
 pub fn route_attributes(case: &Case, host: usize) -> String {
@@ -38,6 +39,15 @@ fn without_effect(release: &str, name: &str, value: &str) -> Option<String> {
     })
 }
 
+/// Why a kernel of this release is not the one that a profile describes; `None` if it is, or if the profile is that of every kernel.
+fn other_kernel(release: &str, profile: Profile) -> Option<String> {
+    let is_other = profile != Profile::Linux && Profile::of_release(release) != Some(profile);
+    is_other.then(|| {
+        let name = profile.name();
+        format!("stack.profile: this kernel is Linux {release}, not {name}; `linux` is the profile of every kernel")
+    })
+}
+
 /// The first two numbers of a release, as in `6.12.117-tcpassay`; zeros for what is not a number.
 fn version(release: &str) -> (u32, u32) {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
@@ -51,6 +61,9 @@ pub fn apply(case: &Case, topology: &NetnsTopology, place: usize) -> Result<(), 
     }
     if let Some(host) = topology.namespaces[place].host {
         let release = release();
+        if let Some(why) = other_kernel(&release, case.hosts[host].profile) {
+            return Err(why);
+        }
         for (name, value) in host_sysctls(case, host) {
             if let Some(why) = without_effect(&release, name, &value) {
                 return Err(why);

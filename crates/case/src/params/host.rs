@@ -126,13 +126,13 @@ impl HostSettings {
         self.stack.controller_params(values, rng)
     }
 
-    /// Sets the buffers as in Linux 6.1, where a buffer includes the overhead of each packet. A window is
+    /// Sets the buffers as in Linux 6.1, and what 7.3 does otherwise. In 6.1 a buffer includes the overhead of each packet, and a window is
     /// half of its buffer.
     fn linux_buffers(&mut self) {
         /// `SKB_TRUESIZE` of an empty buffer: 512 B for headers and `skb_shared_info`, and `struct sk_buff`.
         const BUFFER: Bytes = Bytes::new(768);
-        /// The default and the maximum of `tcp_rmem`.
-        const RMEM: (u64, u64) = (131_072, 6 << 20);
+        /// The default of `tcp_rmem`.
+        const RMEM: u64 = 131_072;
         /// `net.core.rmem_max`, which also bounds the window scale (`tcp_select_initial_window`).
         const RMEM_MAX: u64 = 212_992;
         /// The default of `tcp_wmem`.
@@ -143,9 +143,10 @@ impl HostSettings {
         let initial = Bytes::new(WMEM).min(c.max_send_buffer);
         c.timer_ticks = TimerTicks::Linux;
         c.skbs = Some(Skbs { overhead: BUFFER, headers: Bytes::new(192), initial });
-        let max = asked.max_window.map_or(RMEM.1, |window| 2 * window.get());
+        let max =
+            asked.max_window.map_or(self.profile.largest_receive_buffer().get(), |window| 2 * window.get());
         let fixed = asked.receive.map(Bytes::get);
-        let size = fixed.unwrap_or(RMEM.0.min(max));
+        let size = fixed.unwrap_or(RMEM.min(max));
         c.recv_buffer = match fixed {
             Some(size) => RecvBuffer::Fixed(Bytes::new(size / 2)),
             None => RecvBuffer::Auto { initial: Bytes::new(size / 2), max: Bytes::new(max.max(RMEM_MAX)) },
@@ -162,6 +163,9 @@ impl HostSettings {
             buffer: Some(self.nic.rx_buffer.unwrap_or(BUFFER)),
             pages: PacketPages::Sender,
         });
+        if self.profile == Profile::Linux73 {
+            c.as_linux_7_3();
+        }
     }
 
     /// Sets the buffers without overhead of packets. `app.*` takes precedence over `stack.*`, and `stack.*`

@@ -10,7 +10,7 @@ use crate::compare::compare;
 use crate::difference::{Difference, shown};
 use crate::kind::{Kind, Role, seconds};
 use tcpassay_cc::Params;
-use tcpassay_tcp::{Config, Connection, StackFlavor, WindowMove};
+use tcpassay_tcp::{Config, Connection, WindowMove};
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
@@ -193,7 +193,7 @@ impl<'a> Run<'a> {
             next_sent,
             largest: 0,
             windows,
-            is_linux: profile.flavor == StackFlavor::Linux,
+            is_linux: profile.flavor.is_linux(),
             last: None,
             why_stop: None,
             bounds,

@@ -8,7 +8,7 @@ use tcpassay_units::Bytes;
 use tcpassay_wire::{Ecn, Flags, Segment};
 
 /// The names of profiles of captures, which are values of `stack.profile` in cases.
-pub const PROFILES: [&str; 5] = ["linux-6.1", "linux-4.6", "freebsd", "freebsd-rack", "rfc"];
+pub const PROFILES: [&str; 6] = ["linux-6.1", "linux-7.3", "linux-4.6", "freebsd", "freebsd-rack", "rfc"];
 
 /// Buffers of sockets do not limit a connection that is followed.
 const UNLIMITED: Bytes = Bytes::new(1 << 40);
@@ -74,8 +74,8 @@ mod tests {
             assert!(profile(name).is_ok(), "{name}");
         }
         assert_eq!(
-            profile("linux-7.3").unwrap_err().to_string(),
-            "`linux-7.3` is not a profile; allowed are linux-6.1, linux-4.6, freebsd, freebsd-rack, rfc"
+            profile("linux-7.4").unwrap_err().to_string(),
+            "`linux-7.4` is not a profile; allowed are linux-6.1, linux-7.3, linux-4.6, freebsd, freebsd-rack, rfc"
         );
     }
 

@@ -9,7 +9,7 @@ use crate::step::{Context, Rule, Step};
 use crate::taken::Sent;
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
-use tcpassay_tcp::{CongestionState, Recovery, StackFlavor};
+use tcpassay_tcp::{CongestionState, Recovery};
 use tcpassay_units::{Dur, Time};
 
 pub(super) const ORACLE: Oracle = Oracle {
@@ -76,7 +76,7 @@ impl Rule for Loss {
             EventKind::TimerFire if step.event.timer() == Some(Timer::Tlp) => half.probed = Some(step.at()),
             EventKind::Retransmit => again(half, context, step, found),
             EventKind::Congestion => {
-                let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Linux);
+                let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor.is_linux());
                 if linux && step.is_undo() {
                     // An undo removes loss marks, and RACK of Linux does not look at those segments again (`tcp_rack_detect_loss`).
                     half.forgiven = half.forgiven.max(step.end.now.nxt);
@@ -146,7 +146,7 @@ fn again(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
     let sacked: u64 = parts().filter(|s| s.sacked).map(|s| s.end - s.start).sum();
     // The probe of Linux repeats the last segment even if it was SACKed (`tcp_send_loss_probe`, RFC 8985 section 7.3): its timer may
     // have been set before the first SACK block arrived.
-    let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor == StackFlavor::Linux);
+    let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor.is_linux());
     let probe = linux && half.probed == Some(step.at()) || step.event.why == "tail loss probe";
     // NewReno does not use SACK blocks.
     let sacks = context.stack(step.flow).is_none_or(|stack| stack.recovery != Recovery::NewReno);

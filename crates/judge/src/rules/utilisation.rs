@@ -182,7 +182,7 @@ impl Rule for Utilisation {
             && (context.exact() || !may_fill(stack.max_send_buffer, end.outstanding(), mss))
             && !may_hold_back(context, step.flow);
         // Linux's window counts packets, however short they are.
-        let counts_bytes = context.exact() && stack.flavor != StackFlavor::Linux;
+        let counts_bytes = context.exact() && !stack.flavor.is_linux();
         if may && (counts_bytes || now.cwnd >= end.in_packets + end.again + 2 * mss) {
             half.since.get_or_insert((step.at(), step.row));
         } else {

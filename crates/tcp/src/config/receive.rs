@@ -59,9 +59,10 @@ pub enum RecvTuning {
 pub struct AckCompression {
     /// Largest number of ACKs that one ACK replaces (`tcp_comp_sack_nr`).
     pub most: u32,
-    /// Largest delay of the ACK, which is a twentieth of the round-trip time otherwise
-    /// (`tcp_comp_sack_delay_ns`).
+    /// Largest delay of the ACK (`tcp_comp_sack_delay_ns`).
     pub delay: Dur,
+    /// Its delay in percent of the round-trip time: a twentieth, and 33 % since 6.19 (`tcp_comp_sack_rtt_percent`).
+    pub percent: u64,
     /// The timer fires later by this slack, as in an otherwise idle kernel (`tcp_comp_sack_slack_ns`).
     pub slack: Dur,
 }

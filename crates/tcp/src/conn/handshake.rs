@@ -131,7 +131,11 @@ impl Connection {
             }
             return;
         }
-        if acked && !flags.has(Flags::RST) && self.echoes_no_stamp(now, segment) {
+        if acked
+            && !flags.has(Flags::RST)
+            && self.rules.checks_echo_of_syn_ack
+            && self.echoes_no_stamp(now, segment)
+        {
             self.refuse(now, "bad timestamp");
             self.reset = Some(self.reset_for(segment));
             return;
@@ -176,13 +180,14 @@ impl Connection {
         }
     }
 
-    /// Whether a SYN-ACK echoes a timestamp that none of our SYNs had, which Linux refuses (`tcp_rcv_synsent_state_process`).
-    fn echoes_no_stamp(&self, now: Time, segment: &Segment) -> bool {
+    /// Whether a segment of the handshake echoes a timestamp that none of our SYNs had. Linux refuses such a SYN-ACK
+    /// (`tcp_rcv_synsent_state_process`).
+    pub(super) fn echoes_no_stamp(&self, now: Time, segment: &Segment) -> bool {
         let Some(t) = segment.options.timestamps.filter(|t| self.cfg.timestamps && t.ecr != 0) else {
             return false;
         };
         let (first, last) = (self.ts.clock(self.open.syn().first_at()), self.ts.clock(now));
-        self.rules.checks_echo_of_syn_ack && t.ecr.wrapping_sub(first) > last.wrapping_sub(first)
+        t.ecr.wrapping_sub(first) > last.wrapping_sub(first)
     }
 
     /// Data and FIN of a SYN-ACK.

@@ -101,7 +101,7 @@ impl Connection {
         if self.ts.is_on() {
             match segment.options.timestamps {
                 Some(t) if self.ts.newer_by(t.val) >= 0 => {
-                    self.ts.note(now, nxt, self.recv.last_ack_sent(), t.val);
+                    self.ts.note(now, self.rules.stamp_life, (nxt, self.recv.last_ack_sent()), t.val);
                 }
                 _ => return false,
             }
@@ -212,7 +212,7 @@ impl Connection {
         {
             let before = self.ts.recent();
             if self.may_note_stamp(segment) {
-                self.ts.note(now, seq, self.recv.last_ack_sent(), t.val);
+                self.ts.note(now, self.rules.stamp_life, (seq, self.recv.last_ack_sent()), t.val);
             }
             self.reported.set_newer(self.ts.recent() != before);
         }
@@ -290,13 +290,27 @@ impl Connection {
             self.refuse(now, "no timestamp");
             return false;
         };
-        if !self.ts.fails_paws(now, t.val) || self.is_disordered_ack(segment, span, t) {
-            return true;
+        if !self.ts.fails_paws(now, self.rules.stamp_life, t.val) || self.is_disordered_ack(segment, span, t)
+        {
+            return self.echoes_a_syn_ack(now, segment);
         }
         self.refuse(now, "paws");
-        if self.answers_refused(now, segment) {
+        let late = segment.seq_len() == 0 && segment.flags.has(Flags::ACK) && span.start < self.recv.nxt();
+        if !(late && self.rules.ignores_late_acks) && self.answers_refused(now, segment) {
             self.recv.answer(self.refused_span(segment, span));
         }
+        false
+    }
+
+    /// Linux 7.3 answers a segment in SYN-RECEIVED that echoes a timestamp which no SYN-ACK had, and takes nothing from it
+    /// (`tcp_check_req`). Returns whether the segment is acceptable.
+    fn echoes_a_syn_ack(&mut self, now: Time, segment: &Segment) -> bool {
+        let opens = self.state == State::SynReceived && self.open.is_passive() && !self.is_fast_open_child();
+        if !opens || !self.rules.checks_echo_of_third_segment || !self.echoes_no_stamp(now, segment) {
+            return true;
+        }
+        self.refuse(now, "echo");
+        self.challenge(now);
         false
     }
 

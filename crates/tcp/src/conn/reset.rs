@@ -75,7 +75,7 @@ impl Connection {
                 self.syn_acked(now, segment);
                 if let Some(t) = segment.options.timestamps.filter(|_| self.ts.is_on()) {
                     // RFC 7323 section 4.3; `tcp_ack` with FLAG_UPDATE_TS_RECENT.
-                    self.ts.note(now, seq, self.recv.last_ack_sent(), t.val);
+                    self.ts.note(now, self.rules.stamp_life, (seq, self.recv.last_ack_sent()), t.val);
                 }
                 if plain {
                     // Linux reports the sequence number of the SYN as a duplicate.

@@ -3,9 +3,6 @@
 use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Timestamps;
 
-/// RFC 7323 section 5.5: TS.Recent is not used after 24 days without an update.
-const LIFE: Dur = Dur::from_secs(24 * 86_400);
-
 /// State of the option.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TimestampState {
@@ -67,16 +64,16 @@ impl TimestampState {
         val.wrapping_sub(self.recent).cast_signed()
     }
 
-    /// PAWS (RFC 7323 section 5): the timestamp is older than TS.Recent, which is not out of date.
-    pub fn fails_paws(&self, now: Time, val: u32) -> bool {
-        self.newer_by(val) < 0 && !self.is_older_than(now, LIFE)
+    /// PAWS (RFC 7323 section 5): the timestamp is older than TS.Recent, which was set at most `life` ago.
+    pub fn fails_paws(&self, now: Time, life: Dur, val: u32) -> bool {
+        self.newer_by(val) < 0 && !self.is_older_than(now, life)
     }
 
-    /// RFC 7323 section 4.3: a segment that begins at `seq` updates TS.Recent if it begins at or before the last ACK sent and is
-    /// not older.
+    /// RFC 7323 section 4.3: a segment that begins at `seq` updates TS.Recent if it begins at or before the last ACK sent and does not
+    /// fail PAWS.
     #[inline]
-    pub fn note(&mut self, now: Time, seq: u64, last_ack_sent: u64, val: u32) {
-        if seq <= last_ack_sent && self.newer_by(val) >= 0 {
+    pub fn note(&mut self, now: Time, life: Dur, (seq, last_ack_sent): (u64, u64), val: u32) {
+        if seq <= last_ack_sent && !self.fails_paws(now, life, val) {
             self.set_recent(now, val);
         }
     }
@@ -96,6 +93,7 @@ impl TimestampState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::StackFlavor;
 
     fn at(s: u64) -> Time {
         Time::ZERO + Dur::from_secs(s)
@@ -114,23 +112,28 @@ mod tests {
     }
 
     #[test]
-    fn an_older_timestamp_fails_paws_for_24_days() {
+    fn an_older_timestamp_fails_paws_for_24_days_and_for_2147_s_in_linux_7_3() {
         let state = state(100);
-        assert!(state.fails_paws(at(1), 99));
-        assert!(!state.fails_paws(at(1), 100));
-        assert!(!state.fails_paws(at(1), 100 + (1 << 30)));
-        assert!(state.fails_paws(at(1 + 24 * 86_400), 99));
-        assert!(!state.fails_paws(at(2 + 24 * 86_400), 99));
+        for (flavor, life) in
+            [(StackFlavor::Rfc, 24 * 86_400), (StackFlavor::Linux, 24 * 86_400), (StackFlavor::Linux73, 2147)]
+        {
+            let fails = |s: u64, val: u32| state.fails_paws(at(s), flavor.rules().conn.stamp_life, val);
+            assert!(fails(1, 99));
+            assert!(!fails(1, 100));
+            assert!(!fails(1, 100 + (1 << 30)));
+            assert!(fails(1 + life, 99));
+            assert!(!fails(2 + life, 99));
+        }
     }
 
     #[test]
     fn ts_recent_is_of_the_segment_at_the_last_ack_and_never_goes_back() {
-        let mut state = state(100);
-        state.note(at(2), 5001, 5000, 200);
+        let (mut state, life) = (state(100), Dur::from_secs(10));
+        state.note(at(2), life, (5001, 5000), 200);
         assert_eq!(state.recent(), 100, "beyond the last ACK");
-        state.note(at(2), 5000, 5000, 99);
+        state.note(at(2), life, (5000, 5000), 99);
         assert_eq!(state.recent(), 100, "older");
-        state.note(at(2), 5000, 5000, 200);
+        state.note(at(2), life, (5000, 5000), 200);
         assert_eq!(state.option(at(3)), Some(Timestamps { val: 3007, ecr: 200 }));
     }
 

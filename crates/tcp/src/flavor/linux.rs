@@ -1,5 +1,5 @@
-//! Linux 6.x, also for the profile `linux-4.6`: differences between releases are fields of
-//! [`Config`](crate::Config).
+//! Linux 6.1, also for the profile `linux-4.6`: older differences between releases are fields of
+//! [`Config`](crate::Config), those of 7.3 are in `linux_7_3`.
 
 use super::rfc;
 use super::rules::{

@@ -6,6 +6,7 @@
 
 mod freebsd;
 mod linux;
+mod linux_7_3;
 mod rfc;
 mod rules;
 
@@ -21,6 +22,7 @@ impl StackFlavor {
         match self {
             StackFlavor::Rfc => &rfc::RULES,
             StackFlavor::Linux => &linux::RULES,
+            StackFlavor::Linux73 => &linux_7_3::RULES,
             StackFlavor::FreeBsd => &freebsd::RULES,
         }
     }

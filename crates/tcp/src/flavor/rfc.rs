@@ -65,6 +65,7 @@ pub(super) const RULES: Rules = Rules {
         measures_any_segment: false,
         filled_part_is_no_reason: false,
         not_capable_keeps_echo: false,
+        first_window_below_64k: true,
     },
     conn: ConnRules {
         challenge_acks: (10, Dur::from_secs(5)),
@@ -102,6 +103,9 @@ pub(super) const RULES: Rules = Rules {
         fin_in_dsack: false,
         throttles_answers_without_data: false,
         accepts_disordered_acks: false,
+        ignores_late_acks: false,
+        stamp_life: Dur::from_secs(24 * 86_400),
+        checks_echo_of_third_segment: false,
         accepts_from_last_ack: false,
         bounds_old_acks_by_acked: false,
         window_update: WindowUpdate::NotOlder,

@@ -179,6 +179,9 @@ pub(crate) struct RecvRules {
     /// DCTCP: a segment that is not ECN-capable does not change the state of the echo (`dctcp_ece_ack_update`); otherwise any segment
     /// without CE does (RFC 8257 section 3.2).
     pub not_capable_keeps_echo: bool,
+    /// The first window is less than 64 KiB, also where window scaling could express more (`tcp_select_initial_window`). Only for
+    /// [`RecvTuning::Linux`](crate::RecvTuning).
+    pub first_window_below_64k: bool,
 }
 
 /// The condition under which an ACK may change the peer's window, for a segment with the sequence number of
@@ -295,6 +298,12 @@ pub(crate) struct ConnRules {
     pub throttles_answers_without_data: bool,
     /// An ACK that a later one overtook passes PAWS (`tcp_disordered_ack`).
     pub accepts_disordered_acks: bool,
+    /// An ACK without data from below RCV.NXT that fails PAWS is not answered (`tcp_disordered_ack_check`).
+    pub ignores_late_acks: bool,
+    /// PAWS applies for this time after TS.Recent was set (RFC 7323 section 5.5).
+    pub stamp_life: Dur,
+    /// The segment that ends the handshake must echo a timestamp of a SYN-ACK, or none (`tcp_check_req`).
+    pub checks_echo_of_third_segment: bool,
     /// A segment without data is acceptable from the position of the last ACK on; otherwise from RCV.NXT on (`tcp_sequence`). Resets
     /// below RCV.NXT are challenged accordingly.
     pub accepts_from_last_ack: bool,

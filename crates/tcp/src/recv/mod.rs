@@ -153,14 +153,17 @@ pub(crate) struct Receiver {
 impl Receiver {
     pub(crate) fn new(cfg: &Config) -> Receiver {
         let rules = &cfg.flavor.rules().recv;
-        let window = Window::new(cfg.recv_buffer, cfg.mss.get(), cfg.recv_tuning);
+        let mut window = Window::new(cfg.recv_buffer, cfg.mss.get(), cfg.recv_tuning);
+        if !rules.first_window_below_64k {
+            window.open_wide(cfg.recv_buffer);
+        }
         Receiver {
             nxt: 1,
             read: 1,
             acked: 1,
             last_ack_sent: 1,
             // The SYN or SYN-ACK offers it: data may overtake the ACK that ends the handshake.
-            edge: 1 + u64::from(window.first()),
+            edge: 1 + window.opening(),
             fin: u64::MAX,
             assembly: Assembly::new(rules.sack_blocks_grow_by_arrivals),
             dsack: None,
@@ -190,7 +193,7 @@ impl Receiver {
     /// Sets the number of bytes of options of every segment, before the SYN-ACK of this end is sent.
     pub(crate) fn reserve_options(&mut self, options: u64) {
         self.window.reserve(options);
-        self.edge = 1 + u64::from(self.window.first());
+        self.edge = 1 + self.window.opening();
     }
 
     /// The handshake agreed: our window scale, the payload of the peer's full segments, DSACK, and ECN.

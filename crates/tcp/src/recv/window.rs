@@ -32,6 +32,8 @@ pub(crate) struct Window {
     exact: bool,
     /// The log of a real stack shows the windows.
     observed: bool,
+    /// The largest first window of [`RecvTuning::Linux`].
+    first_most: u64,
     /// Full segment of the peer, as far as known.
     mss: u64,
     rtt: Dur,
@@ -78,6 +80,7 @@ impl Window {
             wanted: (0..14).find(|s| max >> s <= 0xffff).unwrap_or(14),
             exact: false,
             observed: false,
+            first_most: 0xffff,
             mss,
             rtt: Dur::ZERO,
             round_end: 0,
@@ -86,6 +89,21 @@ impl Window {
             read_from: 1,
             read_at: Time::ZERO,
         }
+    }
+
+    /// The first window may be as large as window scaling can express (`tcp_select_initial_window` since 6.10). That of a SYN is not scaled.
+    pub(crate) fn open_wide(&mut self, buffer: RecvBuffer) {
+        if self.tuning == RecvTuning::Linux {
+            let (RecvBuffer::Fixed(n) | RecvBuffer::Auto { initial: n, .. }) = buffer;
+            let n = n.get().min(self.max);
+            self.first_most = u64::MAX;
+            self.threshold = if n > self.mss { n / self.mss * self.mss } else { n };
+        }
+    }
+
+    /// The window that a SYN stands for: more than its field can express where the first window may be larger (`tcp_select_window`).
+    pub(crate) fn opening(&self) -> u64 {
+        if self.first_most > 0xffff { self.buf.min(self.threshold) } else { u64::from(self.first()) }
     }
 
     /// The scale that lets the largest buffer be announced (RFC 7323 section 2.2, at most 14), as it was offered.
@@ -118,7 +136,7 @@ impl Window {
         if self.tuning == RecvTuning::Linux && !self.observed {
             let segment = self.mss.saturating_sub(options).max(1);
             let whole = if self.buf > segment { self.buf / segment * segment } else { self.buf };
-            self.threshold = whole.min(0xffff);
+            self.threshold = whole.min(self.first_most);
         }
     }
 

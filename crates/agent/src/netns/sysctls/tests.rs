@@ -91,3 +91,14 @@ fn a_value_that_the_release_keeps_without_an_effect_is_refused() {
     );
     assert!(without_effect("6.17.0-rc1", "tcp_recovery", "2").is_some());
 }
+
+#[test]
+fn the_profile_of_a_version_is_refused_on_a_kernel_of_another_one() {
+    assert_eq!(other_kernel("6.1.176-tcpassay", Profile::Linux61), None);
+    assert_eq!(other_kernel("7.3.4-tcpassay", Profile::Linux73), None);
+    assert_eq!(other_kernel("6.12.117", Profile::Linux), None);
+    assert_eq!(
+        other_kernel("6.12.117", Profile::Linux73).unwrap(),
+        "stack.profile: this kernel is Linux 6.12.117, not linux-7.3; `linux` is the profile of every kernel"
+    );
+}

@@ -28,8 +28,8 @@ pub(super) const ROWS: &[P] = &[
     .linux(&[
         // The buffers of a machine with sufficient memory. `tcp_adv_win_scale` is 1: the window is half of
         // the buffer.
-        Knob::Sysctl("tcp_rmem", |v, _| {
-            let max = v.bytes().map_or(6_291_456, |window| window.get() * 2);
+        Knob::Sysctl("tcp_rmem", |v, h| {
+            let max = v.bytes().map_or(h.profile.largest_receive_buffer().get(), |window| window.get() * 2);
             Ok(Some(format!("4096 {} {max}", 131_072.min(max))))
         }),
     ]),

@@ -31,14 +31,22 @@ fn foreign(text: &str) -> Result<(), String> {
 }
 
 /// The profiles by name.
-pub(crate) static PROFILE_NAMES: Words<Profile, 6> = Words::new([
+pub(crate) static PROFILE_NAMES: Words<Profile, 7> = Words::new([
     (Profile::Rfc.name(), Profile::Rfc),
     (Profile::Linux.name(), Profile::Linux),
     (Profile::Linux61.name(), Profile::Linux61),
+    (Profile::Linux73.name(), Profile::Linux73),
     (Profile::Linux46.name(), Profile::Linux46),
     (Profile::FreeBsd.name(), Profile::FreeBsd),
     (Profile::FreeBsdRack.name(), Profile::FreeBsdRack),
 ]);
+
+/// The differences between two profiles of kernels, as `tcpassay params` prints them.
+const OF_LINUX_7_3: &str = "linux-7.3 differs from linux-6.1: compressed ACKs wait 33 % of the round trip and 10 us (5 % and 100 us); \
+    the window is the share of payload in the buffer (half of it), the buffer grows up to 32 MiB (6 MiB), by what is out of order, too; the first window may exceed 64 KiB; \
+    an ACK waits less than stack.min_rto; the FIN obeys cwnd; old timestamps are refused for 2147 s (24 days), old ACKs with them are not answered; \
+    the third segment must echo a timestamp of the SYN-ACK; four SYNs before the timeout doubles; ACKs of unsent data are answered; \
+    a duplicate ACK may close the window; losses are detected by RACK only";
 
 pub(super) const ROWS: &[P] = &[
     P::new(
@@ -55,16 +63,18 @@ pub(super) const ROWS: &[P] = &[
         "stack.profile",
         ValueKind::Choice(PROFILE_NAMES.names()),
         "rfc",
-        &["rfc", "linux", "linux-6.1", "linux-4.6", "freebsd", "freebsd-rack"],
+        &["rfc", "linux", "linux-6.1", "linux-7.3", "linux-4.6", "freebsd", "freebsd-rack"],
         MKH,
-        "A named set of the rows below (docs/deviations.md says where each leaves the RFCs); `linux` is the newest version that it describes, as in scripts",
+        "A named set of the rows below, the same in scripts (docs/deviations.md says where each leaves the RFCs); `linux` is `linux-6.1` with the SYN timeouts of 6.5, \
+         and answers to ACKs of unsent data (7.1) and windows that duplicate ACKs close (6.6); on a kernel it is the kernel's own",
         // `settings::host` applies the profile before all other rows, because they change its settings.
         |_, _| (),
     )
     .linux(&[Knob::Builtin(|v, _| match v {
-        Setting::Word("rfc" | "linux") => Ok(()),
-        _ => Err("a kernel supports only `linux`, which is also its default"),
-    })]),
+        Setting::Word("rfc" | "linux" | "linux-6.1" | "linux-7.3") => Ok(()),
+        _ => Err("a kernel supports only `linux`, which is also its default, and the `linux-6.1` or `linux-7.3` that it is"),
+    })])
+    .needs(OF_LINUX_7_3),
     P::new(
         "stack.cc",
         ValueKind::Or(&CONTROLLERS, &ValueKind::Text { form: "`python:<file>.py:<Class>` or `module:<name>`", check: foreign }),

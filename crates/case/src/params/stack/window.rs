@@ -19,10 +19,11 @@ static HYSTART: Words<Option<HystartMode>, 6> = Words::new([
     ("linux-train", Some(hystart(true, false))),
     ("linux-delay", Some(hystart(false, true))),
 ]);
-static FLAVOR: Words<Option<StackFlavor>, 4> = Words::new([
+static FLAVOR: Words<Option<StackFlavor>, 5> = Words::new([
     ("profile", None),
     ("rfc", Some(StackFlavor::Rfc)),
     ("linux", Some(StackFlavor::Linux)),
+    ("linux-7.3", Some(StackFlavor::Linux73)),
     ("freebsd", Some(StackFlavor::FreeBsd)),
 ]);
 static ARITHMETIC: Words<Option<Arithmetic>, 4> = Words::new([

@@ -6,7 +6,9 @@ use super::controller::cc_name;
 use super::socket::{OpenMode, SocketOptions};
 use crate::host::ScriptHost;
 use crate::settings::{IpVersion, ScriptSettings, StackVersion};
-use tcpassay_tcp::{Config, EcnMode, MemoryRules, MtuProbing, PacketPages, Profile, RecvMemory, Skbs};
+use tcpassay_tcp::{
+    Config, EcnMode, MemoryRules, MtuProbing, PacketPages, Profile, RecvBuffer, RecvMemory, Skbs,
+};
 use tcpassay_units::{Bytes, Dur};
 
 /// The true size of an empty `sk_buff` before Linux 6.3 (`SKB_TRUESIZE`): its structures, and 1 KiB for the headers.
@@ -55,7 +57,7 @@ pub(super) fn config(
         (cfg.syn_linear, cfg.synack_linear, cfg.syn_retries) = (4, 4, 8);
     }
     match profile {
-        Profile::Linux | Profile::Linux61 | Profile::Linux46 => {
+        Profile::Linux | Profile::Linux61 | Profile::Linux73 | Profile::Linux46 => {
             let old =
                 Skbs { overhead: Bytes::new(SKB_OLD), headers: Bytes::new(320), initial: Bytes::new(16_384) };
             let mut skbs = cfg.skbs.unwrap_or(old);
@@ -65,9 +67,12 @@ pub(super) fn config(
                 skbs.headers = n;
             }
             cfg.skbs = Some(skbs);
+            // The initial window is half of the default of `tcp_rmem`.
+            cfg.recv_buffer =
+                RecvBuffer::Auto { initial: Bytes::new(65_535), max: profile.largest_receive_buffer() };
             linux(&mut cfg, host, open)?;
             if profile.is_recent_linux() {
-                cfg.recv_memory = Some(memory(host, settings, open)?);
+                cfg.recv_memory = Some(memory(profile, host, settings, open)?);
             }
         }
         Profile::FreeBsd | Profile::FreeBsdRack => freebsd(&mut cfg, host, open)?,
@@ -78,10 +83,8 @@ pub(super) fn config(
     }
     cfg.mtu_probing = probing(host, headers)?;
     socket.apply(&mut cfg);
-    if profile.is_recent_linux() {
-        // `tcp_delack_max`: the delay stays below `rto_min`, so that a peer with the same `rto_min` does not time out.
-        let most = cfg.rto.min.saturating_sub(Dur::from_millis(1)).max(Dur::from_millis(1));
-        cfg.delayed_ack.timeout = cfg.delayed_ack.timeout.min(most);
+    if matches!(profile, Profile::Linux | Profile::Linux73) {
+        cfg.delay_acks_below_rto();
     }
     if cc_name(profile, host, socket) == "dctcp" {
         cfg.ecn = EcnMode::Dctcp;
@@ -90,13 +93,18 @@ pub(super) fn config(
 }
 
 /// The receive memory of a Linux socket.
-fn memory(host: &ScriptHost, settings: &ScriptSettings, open: OpenMode) -> Result<RecvMemory, String> {
+fn memory(
+    profile: Profile,
+    host: &ScriptHost,
+    settings: &ScriptSettings,
+    open: OpenMode,
+) -> Result<RecvMemory, String> {
     let (size, max) = match host.get("net.ipv4.tcp_rmem") {
         Some(text) => {
             let (initial, most) = buffers(text).ok_or_else(|| format!("sysctl net.ipv4.tcp_rmem={text}"))?;
             (initial, most.max(initial))
         }
-        None => (131_072, 6 << 20),
+        None => (131_072, profile.largest_receive_buffer().get()),
     };
     Ok(RecvMemory {
         size: Bytes::new(size),

@@ -80,7 +80,9 @@ fn compression(cfg: &mut Config, key: &str, number: u64) -> Option<()> {
         match key {
             "tcp_comp_sack_nr" => rule.most = u32::try_from(number).ok()?,
             "tcp_comp_sack_delay_ns" => rule.delay = Dur::from_nanos(number),
-            _ => rule.slack = Dur::from_nanos(number),
+            "tcp_comp_sack_rtt_percent" => rule.percent = (1..=1000).contains(&number).then_some(number)?,
+            "tcp_comp_sack_slack_ns" => rule.slack = Dur::from_nanos(number),
+            _ => return None,
         }
     }
     Some(())
@@ -117,8 +119,6 @@ fn hystart(host: &ScriptHost) -> HystartMode {
 pub(super) fn linux(cfg: &mut Config, host: &ScriptHost, open: OpenMode) -> Result<(), String> {
     // Without TSO the stack still builds GSO packets. `ConnectionTable::flush` segments them.
     cfg.tso = Some(Bytes::new(GSO));
-    // The initial window is half of the default of `tcp_rmem`.
-    cfg.recv_buffer = RecvBuffer::Auto { initial: Bytes::new(65_535), max: Bytes::new(6 << 20) };
     cfg.ecn = if open == OpenMode::Passive { EcnMode::Classic } else { EcnMode::Off };
     cfg.hystart = hystart(host);
     // Controllers of the kernel count whole segments in every version. The profile `linux-4.6` of cases counts bytes.
@@ -136,7 +136,7 @@ pub(super) fn linux(cfg: &mut Config, host: &ScriptHost, open: OpenMode) -> Resu
         let small =
             || number().and_then(|n| u32::try_from(n).map_err(|_| format!("sysctl net.ipv4.{key}={text}")));
         match key {
-            "tcp_comp_sack_nr" | "tcp_comp_sack_delay_ns" | "tcp_comp_sack_slack_ns" => {
+            key if key.starts_with("tcp_comp_sack_") => {
                 compression(cfg, key, number()?).ok_or_else(|| format!("sysctl net.ipv4.{key}={text}"))?;
             }
             "tcp_timestamps" => cfg.timestamps = number()? != 0,

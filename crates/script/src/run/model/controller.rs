@@ -11,7 +11,7 @@ use tcpassay_units::Dur;
 pub(super) fn cc_name<'a>(profile: Profile, host: &'a ScriptHost, socket: &'a SocketOptions) -> &'a str {
     let set = socket.congestion.as_deref();
     let sysctl = match profile {
-        Profile::Linux | Profile::Linux61 | Profile::Linux46 => host.get("net.ipv4.tcp_congestion_control"),
+        linux if linux.is_linux() => host.get("net.ipv4.tcp_congestion_control"),
         _ => host.get("net.inet.tcp.cc.algorithm"),
     };
     // The public scripts for FreeBSD assume NewReno, the default before FreeBSD 14.

@@ -25,7 +25,7 @@ impl AckPolicy {
                 self.armed = Time::MAX;
             }
             let rtt = ask.srtt.map_or(ask.rtt, |srtt| srtt.min(ask.rtt));
-            let wait = rule.delay.min(rtt / 20);
+            let wait = rule.delay.min(rtt * rule.percent / 100);
             self.compressed_until = now.saturating_add(wait + rule.slack);
         }
         None

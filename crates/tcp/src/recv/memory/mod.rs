@@ -174,10 +174,13 @@ impl Memory {
         self.price(1, len, 0).0 > left
     }
 
-    /// Whether header prediction needs no check except for free memory.
+    /// Whether header prediction needs no check except for free memory. A measured share of payload needs each packet's cost.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
-        self.cfg.buffer.is_some() && self.later.is_empty() && self.used <= self.size
+        self.cfg.buffer.is_some()
+            && self.cfg.rules == MemoryRules::Half
+            && self.later.is_empty()
+            && self.used <= self.size
     }
 
     /// The next `len` bytes in order arrive, from `start`, while [`Memory::is_plain`] is true. Returns whether the threshold rose.

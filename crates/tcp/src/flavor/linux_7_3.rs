@@ -1,0 +1,22 @@
+//! Linux 7.3, where it differs from 6.1 and no field of [`Config`](crate::Config) describes it.
+
+use super::linux;
+use super::rules::{ConnRules, RecvRules, Rules, SendRules};
+use tcpassay_units::Dur;
+
+/// Fields that are not listed have the values of 6.1.
+pub(super) const RULES: Rules = Rules {
+    // tcp_cwnd_test, since 6.10
+    send: SendRules { fin_ignores_cwnd: false, ..linux::RULES.send },
+    // tcp_select_initial_window, since 6.10
+    recv: RecvRules { first_window_below_64k: false, ..linux::RULES.recv },
+    conn: ConnRules {
+        // TCP_PAWS_WRAP, since 6.7: the time in which a clock of microseconds passes half of its range.
+        stamp_life: Dur::from_secs(2147),
+        // tcp_disordered_ack_check, since 6.14
+        ignores_late_acks: true,
+        // tcp_check_req, since 6.15
+        checks_echo_of_third_segment: true,
+        ..linux::RULES.conn
+    },
+};
