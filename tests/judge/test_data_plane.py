@@ -124,6 +124,41 @@ def stretch(*, wrong: bool) -> Written:
     return log
 
 
+def restarted(*, wrong: bool) -> Written:
+    """Twenty segments time out, and each ACK advances by one; the window grows with each, or by one in four."""
+    log = opened(Written(duration=1000)).event(0, 0, "in", seq=1, ack=1, len=0, flags=ACK, window_bytes=60000)
+    log.event(0, 0, "window", "established", cwnd_bytes=20000)
+    for i in range(20):
+        log.data(1, None, 1 + 1000 * i)
+    log.set_rto(1, 201).fires(201).event(201, 0, "congestion", "Open->Loss: rto")
+    log.event(201, 0, "window", "timeout", cwnd_bytes=1000, ssthresh_bytes=18000)
+    for i in range(14):
+        at = 201 + i
+        log.data(at, at + 0.4, 1 + 1000 * i, again=True)
+        log.event(at + 0.5, 1, "out", seq=1, ack=1001 + 1000 * i, len=0, flags=ACK, window_bytes=60000)
+        log.event(at + 0.9, 0, "in", seq=1, ack=1001 + 1000 * i, len=0, flags=ACK, window_bytes=60000)
+        cwnd = 2000 + 1000 * (i // 4 if wrong else i)
+        log.event(at + 0.9, 0, "window", "ack", cwnd_bytes=cwnd, ssthresh_bytes=18000)
+    return log
+
+
+def undone(*, wrong: bool) -> Written:
+    """Ten segments are in flight in a recovery that was needless; threshold and window are restored, or one of them."""
+    log = opened(Written()).event(0, 0, "in", seq=1, ack=1, len=0, flags=ACK, window_bytes=60000)
+    log.event(0, 0, "window", "established", cwnd_bytes=10000)
+    for i in range(10):
+        log.data(1, None, 1 + 1000 * i)
+    log.event(10, 0, "in", seq=1, ack=1, len=0, flags=ACK, window_bytes=60000)
+    log.event(10, 0, "window", "ack", cwnd_bytes=10000)
+    log.event(11, 0, "congestion", "Open->Recovery: dupthresh")
+    log.event(11, 0, "window", "enter", cwnd_bytes=5000, ssthresh_bytes=5000)
+    log.data(11, None, 1, again=True)
+    log.event(12, 0, "in", seq=1, ack=5001, len=0, flags=ACK, window_bytes=60000)
+    log.event(12, 0, "congestion", "Recovery->Open: undo: eifel")
+    log.event(12, 0, "window", "undo", cwnd_bytes=5000 if wrong else 10000)
+    return log.event(13, 0, "in", seq=1, ack=10001, len=0, flags=ACK, window_bytes=60000)
+
+
 CASES: list[tuple[str, str, Log]] = [
     ("beyond-window", "data beyond the peer's window", beyond_the_window),
     ("flow-control", "the right edge of the window moved left", left_edge),
@@ -134,6 +169,8 @@ CASES: list[tuple[str, str, Log]] = [
     ("window-reduction", "ssthresh below the controller's factor", second_timeout),
     ("ack-timing", "an ACK that is due at once is missing", out_of_order),
     ("segment-contents", "a SACK block of data that did not arrive", block),
+    ("slow-start-stands", "slow start after a timeout hardly grows", restarted),
+    ("undo-leaves-window", "an undo restores the threshold and not the window", undone),
     ("idle-with-room", "the sender pauses although it may send", rest),
 ]
 

@@ -39,7 +39,17 @@ def programs(folder: Path, crates: list[str]) -> dict[str, list[Path]]:
             link.symlink_to(ROOT / name)
     target = folder / "target"
     packages = [word for crate in crates for word in ("-p", f"tcpassay-{crate}")]
-    command = ["cargo", "test", "--offline", "--no-run", "--message-format=json", *packages]
+    # The profile of `follow.py`, which may have built most of it in the same folder.
+    command = [
+        "cargo",
+        "test",
+        "--offline",
+        "--no-run",
+        "--message-format=json",
+        "--profile",
+        "ci",
+        *packages,
+    ]
     told = subprocess.run(  # noqa: S603
         command,
         cwd=source,

@@ -1,9 +1,10 @@
 //! A rule as data, and what the rules have in common.
 
 use crate::finding::{Findings, Level, Occurrence, Oracle};
-use crate::kinds::Sorts;
+use crate::kinds::{Kinds, Sorts};
 use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
+use tcpassay_measure::EventKind;
 use tcpassay_units::{Dur, Time};
 
 /// How strongly an RFC demands a rule (RFC 2119).
@@ -44,6 +45,15 @@ impl Bound {
             wrong_when: self.exceptions,
             needs: self.needs,
         }
+    }
+
+    /// The rows that it reads: segments, and the events that it needs with what changes the congestion state.
+    pub fn reads(&self) -> Kinds {
+        let events = self.needs.iter().filter_map(|need| match need {
+            Need::Event(kind) => Some(Kinds::of(&[*kind, EventKind::Congestion, EventKind::TimerFire])),
+            _ => None,
+        });
+        events.fold(Kinds::SEGMENTS, Kinds::or)
     }
 
     fn level(&self) -> Level {

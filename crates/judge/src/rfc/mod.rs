@@ -1,4 +1,4 @@
-//! Bounds that every TCP keeps, from segments alone.
+//! Bounds that every TCP keeps, from segments, and from windows where a log has them.
 //!
 //! A [`Bound`] is a row of data: name, section of the RFC, strength, statement, exceptions, what it needs from a log, which segments it
 //! looks at, and the rule. The rules know nothing of the stack that sent the segments and nothing of the substrate, and apply to captures
@@ -15,10 +15,12 @@ mod retransmission;
 mod sack;
 mod sack_order;
 mod size;
+mod slow_start;
 mod stamps;
 #[cfg(test)]
 pub(crate) mod testing;
 mod timers;
+mod undo;
 mod windows;
 
 use crate::finding::Oracle;
@@ -37,6 +39,8 @@ pub(crate) const BOUNDS: &[Bound] = &[
     windows::BEYOND,
     windows::SILLY_FILLED,
     restart::RESTART,
+    slow_start::STANDS,
+    undo::HALF,
     size::ABOVE_MSS,
     timers::SYN,
     timers::DATA,

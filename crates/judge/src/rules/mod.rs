@@ -346,7 +346,7 @@ fn judge_with(
     });
     let bounds = BOUNDS.iter().filter(|bound| wanted.contains(&bound.name)).map(|bound| Reader {
         needs: bound.needs,
-        reads: Reads::all(Kinds::SEGMENTS),
+        reads: Reads::all(bound.reads()),
         looks: bound.looks,
         rule: (bound.new)(flows),
     });
