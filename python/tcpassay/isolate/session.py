@@ -20,7 +20,7 @@ from tcpassay.isolate.isolation import Isolation, Options
 from tcpassay.isolate.ran import Effect, Runs
 from tcpassay.isolate.reproduce import Unreproduced, why_not
 from tcpassay.isolate.runner import ChangedError, ExhaustedError, Runner
-from tcpassay.isolate.symptoms import Suspicion, Symptom, by_effect, chosen, effect_of, symptoms
+from tcpassay.isolate.symptoms import Suspicion, Symptom, by_effect, chosen, effect_of, fewest, symptoms
 from tcpassay.isolate.triples import (
     DURATION,
     Setting,
@@ -201,7 +201,7 @@ class Session:
         for effect, among in by_effect(self.there).items():
             before = len(self.made.unreproduced)
             while mine := [one for one in among if (one.case, one.seed, effect) in self.left]:
-                yield min(mine, key=lambda one: len(one.triples)), effect
+                yield fewest(mine), effect
                 if len(self.made.unreproduced) - before >= MOST_UNREPRODUCED:
                     for one in among:
                         self.left.pop((one.case, one.seed, effect), None)

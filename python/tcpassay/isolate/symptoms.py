@@ -1,7 +1,7 @@
 """The findings of a plan as input of isolation: runs with their effects, and the values that these runs share."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tcpassay.common import common
@@ -75,8 +75,10 @@ def symptoms(results: Results) -> list[Symptom]:
 def chosen(symptoms_: Sequence[Symptom], text: str, results: Results) -> tuple[Symptom, Effect]:
     """The finding that the user means: `CASE-SEED/ORACLE`, its beginning, or the name of an oracle.
 
-    After either of them `: TITLE`, a part of a title, says which one of several. Of the findings meant the severest is
-    taken, of these the earliest of its run. Raises `UserError` with what there is when it is none.
+    After either of them `: TITLE`, a part of a title, says which one of several. Of the findings meant the
+    effect is taken that `by_effect` names first, in the run with the fewest triples, where `isolate` without a finding
+    begins, too.
+    Raises `UserError` with what there is when it is none.
     """
     place, _, title = text.partition(": ")
     named = [(name(one), symptom, one) for symptom in symptoms_ for one in symptom.findings]
@@ -87,13 +89,13 @@ def chosen(symptoms_: Sequence[Symptom], text: str, results: Results) -> tuple[S
         [one for one in titled if one[2].oracle == place],
     ):
         if meant:
-            severest = min(_RANK.index(one[2].severity) for one in meant)
-            first = next(one[1] for one in meant if _RANK.index(one[2].severity) == severest)
-            _, symptom, finding = min(
-                (one for one in meant if one[1] is first and _RANK.index(one[2].severity) == severest),
-                key=lambda one: one[2].start_ns,
-            )
-            return symptom, effect_of(finding)
+            kept: dict[int, list[Finding]] = {}
+            for _, symptom, finding in meant:
+                kept.setdefault(id(symptom), []).append(finding)
+            among = [replace(one, findings=tuple(kept[id(one)])) for one in symptoms_ if id(one) in kept]
+            effect, having = next(iter(by_effect(among).items()))
+            run = fewest(having)
+            return next(one for one in symptoms_ if (one.case, one.seed) == (run.case, run.seed)), effect
     if not named:
         raise UserError(f"`{text}`: the runs there have no findings", Place(results.folder))
     listed = list(dict.fromkeys(one[0] for one in named))
@@ -104,6 +106,11 @@ def chosen(symptoms_: Sequence[Symptom], text: str, results: Results) -> tuple[S
         f"{there}{more}"
     )
     raise UserError(message, Place(results.folder))
+
+
+def fewest(among: Iterable[Symptom]) -> Symptom:
+    """The run with the fewest triples, of several the first of the plan."""
+    return min(among, key=lambda one: len(one.triples))
 
 
 def by_effect(symptoms_: Iterable[Symptom]) -> dict[Effect, list[Symptom]]:
