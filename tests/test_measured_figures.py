@@ -215,7 +215,7 @@ def test_a_table_in_latex_has_columns_of_booktabs_and_escaped_names(results: Pat
     done = invoke("table", results, "--metric", "rtt_p99", "--by", "limit", "--by", "cc", "--format", "latex")
     lines = done.stdout.splitlines()
     assert lines[1:5] == [r"\begin{tabular}{lrr}", r"\toprule", r"limit & reno & cubic \\", r"\midrule"]
-    assert lines[5] == r"100KB & 11 $\pm$ 2.5 ms & 21 $\pm$ 2.5 ms \\"
+    assert lines[5] == r"100KB & 11.0 $\pm$ 2.5 ms & 21.0 $\pm$ 2.5 ms \\"
 
 
 def test_a_table_in_markdown_aligns_values_to_the_right(results: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_table_in_markdown_aligns_values_to_the_right(results: Path) -> None:
         "| limit | mean |",
         "| --- | ---: |",
         # Of both controllers the seeds have 15, 16 and 17: t of two degrees of freedom, 4.303, times 1 / sqrt(3).
-        "| 100KB | 16 ± 2.5 ms |",
+        "| 100KB | 16.0 ± 2.5 ms |",
     ]
 
 

@@ -3,7 +3,7 @@
 Each candidate (a value of the factor, or a combination of several) runs in every environment of the plan (the other
 factors) with the seeds 1 to n. After each batch the candidates are compared in pairs by the signed-rank test of
 `compare --between`, whose unit is the seed, averaged over the environments. Look k spends alpha / (k (k + 1)) of the
-error, divided by the number of pairs of candidates. These shares sum to alpha, so that all statements of all looks
+error, divided among the pairs of candidates (Holm). These shares sum to alpha, so that all statements of all looks
 hold together with the confidence, whatever the number of looks and whenever the runs end (the union bound; an
 alpha-spending plan without assumptions about the metric, after Lan and DeMets, "Discrete Sequential Boundaries for
 Clinical Trials", 1983).
@@ -36,7 +36,7 @@ from tcpassay.plan.idle import without_effect
 from tcpassay.plan.quantity import quantity
 from tcpassay.plan.read import Plan
 from tcpassay.plan.table import parameters
-from tcpassay.plural import plural
+from tcpassay.plural import few, plural
 from tcpassay.results import Results
 from tcpassay.substrate import substrate_of
 from tcpassay.terminal import number
@@ -160,7 +160,8 @@ class Answered:
         alike = [one.value for one in others.values() if one.verdict in _ALIKE]
         open_ = [one for one in others.values() if one.verdict is Verdict.UNDECIDED]
         sure_of = "has its best median" if self.ending is Ending.BUDGET else "is best"
-        said = [f"{question.metric} {sure_of} with {first}: {median} (median of the seeds)."]
+        over = f", each the geometric mean over {few(self.rankings.over)}" if self.rankings.over else ""
+        said = [f"{question.metric} {sure_of} with {first}: {median} (median of the seeds{over})."]
         mine = [one for one in self.held if one.value == first]
         if met := [one.text for one in mine if one.state is State.HOLDS]:
             said.append(f"It meets {' and '.join(met)}.")

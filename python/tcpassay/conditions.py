@@ -2,7 +2,8 @@
 
 A condition holds for a candidate if the values of its seeds, each the mean over the environments, lie on the allowed
 side of the limit by the two-sided signed-rank test of `compare`, and fails if they lie on the other side. The level of
-the test is the caller's, who divides the error of a look by all tests of that look.
+the test is the caller's, who divides the error of a look by all tests of that look. A condition does not hold in an
+environment whose runs have no value of its metric: such a question is an error.
 """
 
 import re
@@ -32,6 +33,7 @@ _SHARES: Final = (
 )  # fmt: skip
 """Metrics from 0 to 1, or the beginnings of their names."""
 _RATES: Final = ("goodput", "throughput")
+_VARYING: Final = ("steps:", "trace:")
 _THROUGH_ONE_LINK: Final = ("pair", "dumbbell", "star")
 _UNITS: Final = {"s": "a length of time", "bit/s": "a rate", "B": "a number of bytes", "1": "a number"}
 _NS: Final = 10**9
@@ -125,10 +127,19 @@ def _within_reach(one: Condition, plan: Plan) -> None:
         raise UserError(f"`--require`: {one.text} is out of reach: no metric is below 0", place)
     if one.at_least and one.limit > 1 and one.metric.startswith(_SHARES):
         raise UserError(f"`--require`: {one.text} is out of reach: {one.metric} is 1 at most", place)
+    rates = [
+        show(value)
+        for case in plan.cases
+        for path, value in case.triples.items()
+        if path.endswith("link.rate")
+    ]
+    varying = next((rate for rate in rates if rate.startswith(_VARYING)), None)
+    if one.metric == "saturation" and varying is not None:
+        raise UserError(f"`--require`: {one.text}: there is no saturation where link.rate = {varying}", place)
     if one.at_least and one.metric in _RATES:
-        rates = [_rate(case.triples) for case in plan.cases]
-        known = [rate for rate in rates if rate is not None]
-        if known and len(known) == len(rates) and one.limit > max(known):
+        carried = [_rate(case.triples) for case in plan.cases]
+        known = [rate for rate in carried if rate is not None]
+        if known and len(known) == len(carried) and one.limit > max(known):
             most = number(max(known), "bit/s")
             raise UserError(
                 f"`--require`: {one.text} is out of reach: the link of no case carries more than {most}",
@@ -165,8 +176,21 @@ def held(  # noqa: PLR0913 - what is tested, and how
     for condition in conditions:
         for value in candidates:
             among = [run for run in runs if of_case.get(run.case) == value]
+            _complete(among, condition)
             made.append(_held(value, condition, _by_seed(among, condition.metric), level, facts=facts))
     return made
+
+
+def _complete(runs: Sequence[levels.Measured], condition: Condition) -> None:
+    """Raises `UserError` if a case has no value of the metric in any seed, while other cases have one."""
+    known = {run.case for run in runs if run.metrics.get(condition.metric) is not None}
+    without = next((run for run in runs if run.case not in known), None)
+    if known and without is not None:
+        where = ", ".join(f"{name} = {text}" for name, text in without.varied.items())
+        raise UserError(
+            f"`--require`: `{condition.metric}` has no value where {where}, so that {condition.text} cannot be judged "
+            "there; ask about the other environments, or require another metric"
+        )
 
 
 def _by_seed(runs: Sequence[levels.Measured], metric: str) -> list[float]:

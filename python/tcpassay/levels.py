@@ -82,6 +82,8 @@ class Grid:
     cells: Mapping[tuple[str, str], Mean]
     over: tuple[str, ...] = ()
     """Other parameters, over all values of which the means are."""
+    without: tuple[str, ...] = ()
+    """Levels of the parameters whose runs have no value of the metric, as `path = varying`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class Values:
     means: Mapping[tuple[str, str], Mean]
     over: tuple[str, ...]
     """The other parameters that have several values in a cell."""
+    without: tuple[str, ...]
+    """Levels of the parameters whose runs have no value of the metric, as `path = varying`."""
 
     def mean(self, row: str, column: str) -> Mean | None:
         """The mean of a cell with its interval; `None` for an empty cell."""
@@ -267,7 +271,16 @@ def values(runs: Sequence[Measured], metric: str, down: str, across: str | None 
         )
         for of in cells.values()
     ]
-    return Values(metric, down, across, ordered(rows), ordered(columns), found, means, _over(rest))
+    without = [text for name in (down, across) if name for text in _without(runs, metric, name)]
+    return Values(
+        metric, down, across, ordered(rows), ordered(columns), found, means, _over(rest), tuple(without)
+    )
+
+
+def _without(runs: Sequence[Measured], metric: str, name: str) -> list[str]:
+    known = {level(run, name) for run in runs if run.metrics.get(metric) is not None}
+    there = dict.fromkeys(level(run, name) for run in runs)
+    return [f"{name} = {text}" for text in there if text is not None and text not in known]
 
 
 def _distinct_values(runs: Sequence[tuple[Measured, float]], *, every: bool) -> tuple[float, ...]:
@@ -291,7 +304,7 @@ def grid(runs: Sequence[Measured], metric: str, down: str, across: str | None = 
     """The means of a metric by the levels of one or two parameters."""
     found = values(runs, metric, down, across)
     cells = {place: mean for place in found.cells if (mean := found.mean(*place)) is not None}
-    return Grid(metric, down, across, found.rows, found.columns, cells, found.over)
+    return Grid(metric, down, across, found.rows, found.columns, cells, found.over, found.without)
 
 
 def telling(runs: Sequence[Measured], metric: str) -> list[tuple[str, float]]:

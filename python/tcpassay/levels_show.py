@@ -36,6 +36,7 @@ def of_grid(one: Grid) -> Sheet:
     unit = unit_of(one.metric)
     beside = f" and {one.across}" if one.across else ""
     over = f", over all values of {few(one.over)}" if one.over else ""
+    without = f"; no value where {few(one.without)}" if one.without else ""
     rows = [
         (
             row,
@@ -55,7 +56,7 @@ def of_grid(one: Grid) -> Sheet:
         if (value := one.cells.get((row, column)))
     ]
     return Sheet(
-        f"{one.metric} by {one.down}{beside}: mean and 95 % confidence interval{over}",
+        f"{one.metric} by {one.down}{beside}: mean and 95 % confidence interval{over}{without}",
         (one.down.rpartition(".")[2], *(level or "mean" for level in one.columns)),
         tuple(rows),
         1,

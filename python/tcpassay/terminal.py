@@ -104,9 +104,19 @@ def json_text(value: object) -> str:
 def interval(mean: float, half: float, unit: str) -> str:
     """A mean with half the width of its interval, both with the prefix of the mean: `96.5 ± 1.2 Mbit/s`."""
     if unit not in _SCALED or mean == 0:
-        return f"{mean:.4g} ± {_short(half)}"
+        return _both(mean, half)
     scale, prefix = prefixed(mean, unit)
-    return f"{mean / scale:.4g} ± {_short(half / scale)} {prefix}{unit}"
+    return f"{_both(mean / scale, half / scale)} {prefix}{unit}"
+
+
+def _both(mean: float, half: float) -> str:
+    """The mean with up to four digits, of which those at the end that the interval has are kept: `6.00 ± 0.79`."""
+    text, beside = f"{mean:.4g}", _short(half)
+    whole, _, decimals = text.partition(".")
+    wanted = min(len(beside.partition(".")[2]), 4 - len(whole.lstrip("-")))
+    if len(decimals) < wanted and "e" not in text + beside:
+        text = f"{mean:.{wanted}f}"
+    return f"{text} ± {beside}"
 
 
 def _short(value: float) -> str:

@@ -176,19 +176,23 @@ def test_values_are_compared_at_each_combination_of_several_parameters_or_at_one
         "link.loss = 1%, link.delay = 1ms",
         "link.loss = 1%, link.delay = 9ms",
     ]
-    one = between(few, "cc", "loss", options, where={"delay": "9ms"})
+    one = between(few, "cc", "loss", options, where=[("delay", "9ms")])
     assert ([ranking.level for ranking in one.rankings], one.over) == (["0", "1%"], ())
     # What a statement does not distinguish is said.
     mixed = between(few, "cc", "loss", options)
     assert mixed.over == ("link.delay",)
-    note = "note: a seed counts once, with the mean over all values of link.delay; `--by` or `--where` separates them"
+    note = (
+        "note: a seed counts once, with the mean (of positive values the geometric one, because the effects "
+    )
+    note += "are ratios) over all values of link.delay; `--by` or `--where` separates them"
     assert note in " ".join(printed(mixed).split())
     # Two levels, one pair of values: 2 * 2 / 2^8 of the eight seeds, although 16 pairs of runs differ.
     assert mixed.rankings[0].against[0].p == pytest.approx(4 / 2**8)
     for wrong, message in (
         ({"by": "cc"}, "`--by stack.cc`: it is in `--between`, too"),
         ({"by": "los"}, "`--by los`: no run has this parameter or group"),
-        ({"where": {"delay": "5ms"}}, "`--where`: no run has link.delay=5ms"),
+        ({"where": [("delay", "5ms")]}, "`--where link.delay=5ms`: the values are 1ms, 9ms"),
+        ({"where": [("delay", "1ms"), ("delay", "9ms")]}, "`--where link.delay=...`: give one value, or the"),
     ):
         with pytest.raises(UserError, match=message):
             between(few, "cc", options=options, **wrong)
@@ -217,3 +221,33 @@ def test_a_parameter_with_one_value_and_an_unknown_one_are_refused(tmp_path: Pat
         between(one, "stack.cc")
     with pytest.raises(UserError, match=r"`--between nosuch`: no run has this parameter or group"):
         between(one, "nosuch")
+
+
+def test_the_correction_of_holm_is_one_of_all_levels_together(tmp_path: Path) -> None:
+    runs = [
+        run(f"{cc}{loss[0]}", seed, {"goodput": rate + seed}, stack__cc=cc, link__loss=loss)
+        for cc in ("reno", "cubic")
+        for loss in ("0", "1%")
+        for seed in range(1, 9)
+        # With losses one seed of eight has the smallest difference, in the other direction.
+        for rate in ([100.0] if cc == "reno" else [99.0 if (loss, seed) == ("1%", 8) else 200.0])
+    ]
+    found = between(Results(folder(tmp_path / "r", runs, ())), "cc", "loss", Options(metrics=("goodput",)))
+    assert (found.pairs, found.tests) == (2, 2)
+    # Two-sided signed ranks of eight seeds: 2 of 2^8 signs, 4 with losses. Holm doubles the smaller one only.
+    assert [one.against[0].p for one in found.rankings] == pytest.approx([2 * 2 / 2**8, 4 / 2**8])
+    assert "corrected for 1 metric and 2 pairs of values: 2 tests (holm)" in " ".join(printed(found).split())
+
+
+def test_a_compared_parameter_may_be_restricted_to_several_values(tmp_path: Path) -> None:
+    runs = [
+        run(cc, seed, {"goodput": rate + seed}, stack__cc=cc)
+        for cc, rate in (("reno", 100.0), ("cubic", 200.0), ("bbr", 300.0))
+        for seed in range(1, 9)
+    ]
+    only = [("cc", "reno"), ("cc", "cubic")]
+    found = between(
+        Results(folder(tmp_path / "r", runs, ())), "cc", None, Options(metrics=("goodput",)), where=only
+    )
+    assert list(found.rankings[0].medians) == ["cubic", "reno"]
+    assert (found.pairs, found.rankings[0].against[0].p) == (1, pytest.approx(2 / 2**8))

@@ -254,7 +254,7 @@ def compare(
                 "`--between` compares values within one result; it excludes a second result, --where-a, --where-b, "
                 "--ignore, --junit"
             )
-        _ranked(a, _split(between), _split(by), _only(where), options, json_=json_)
+        _ranked(a, _split(between), _split(by), pairs("--where", where), options, json_=json_)
         return
     if b is None:
         raise UserError("give two results, or one and `--between PATH`")
@@ -284,18 +284,14 @@ def _split(given: list[str] | None) -> list[str]:
     return [name.strip() for text in given or () for name in text.split(",")]
 
 
-def _only(where: list[str] | None) -> dict[str, str]:
-    """The value of each parameter of `--where`. Raises `UserError` for several of one parameter."""
-    given = pairs("--where", where)
-    found = dict(given)
-    if len(found) < len(given):
-        twice = next(name for name, _ in given if [one for one, _ in given].count(name) > 1)
-        raise UserError(f"`--where {twice}=...`: give one value, or the parameter to `--by`")
-    return found
-
-
 def _ranked(
-    folder: Path, names: list[str], by: list[str], where: dict[str, str], options: "Options", *, json_: bool
+    folder: Path,
+    names: list[str],
+    by: list[str],
+    where: list[tuple[str, str]],
+    options: "Options",
+    *,
+    json_: bool,
 ) -> None:
     from tcpassay import compare as comparing  # noqa: PLC0415 - start-up time
     from tcpassay.results import load  # noqa: PLC0415 - start-up time

@@ -25,7 +25,11 @@ DEFAULT = ("goodput", "rtt_p99")
 def table(
     folder: Annotated[Path, typer.Argument(help="Results of a plan.", metavar="DIR")],
     metric: Annotated[
-        list[str] | None, typer.Option(help="Show this metric; may be given several times.", metavar="NAME")
+        list[str] | None,
+        typer.Option(
+            help="Show this metric; may be given several times. By default those that the plan names.",
+            metavar="NAME",
+        ),
     ] = None,
     by: Annotated[
         list[str] | None,
@@ -61,6 +65,7 @@ def table(
     Examples: `tcpassay table DIR --metric rtt_p99 --by queue.limit --by stack.cc --format latex`;
     `tcpassay table DIR --by link.loss,queue.limit,stack.cc`; `tcpassay table DIR --per host`.
     """
+    from tcpassay.compare.family import of_plan  # noqa: PLC0415 - start-up time
     from tcpassay.results import load  # noqa: PLC0415 - polars is most of the start-up time
 
     form = _format(format_, out, json_=json_)
@@ -72,7 +77,7 @@ def table(
         raise UserError(f"no run in this folder has {'a recording' if per else 'metrics'}", Place(folder))
     runs = levels.selected(runs, pairs("--where", where))
     wanted = [str(name) for one in metric or () for name in listing.chosen(known, [one], "metric")]
-    default = list(known) if per else DEFAULT
+    default = list(known) if per else of_plan(results) or DEFAULT
     shown = wanted or [name for name in default if any(run.metrics.get(name) is not None for run in runs)]
     named = [name.strip() for option in by or () for name in option.split(",")]
     chosen = list(dict.fromkeys(levels.parameter("--by", name, runs) for name in named))

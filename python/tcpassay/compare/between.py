@@ -8,12 +8,12 @@ values are tested for themselves.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations, product
+from itertools import combinations, islice, product
 
 from tcpassay import interface
 from tcpassay.compare.comparison import Comparison, compare
 from tcpassay.compare.direction import direction
-from tcpassay.compare.effect import Effect, Options, Verdict, describe, reversed_, undecided
+from tcpassay.compare.effect import Effect, Options, Verdict, corrected, describe, reversed_, undecided
 from tcpassay.compare.pairing import SUBSTRATE, Sides
 from tcpassay.errors import Place, UserError
 from tcpassay.interface import Direction
@@ -87,8 +87,10 @@ class Rankings:
     by: str | None
     confidence: float
     correction: str
+    pairs: int
+    """Number of pairs of values, at all levels, that the correction covers."""
     tests: int
-    """Number of pairs of values and levels that the correction covers beside the metrics."""
+    """Number of tests that it covers: of the metrics of each pair those that differ."""
     metrics: str
     """Where the metrics come from, in words."""
     over: tuple[str, ...]
@@ -113,54 +115,107 @@ def between(  # noqa: PLR0913 - what is compared, and how
     *,
     simultaneous: bool = True,
     among: Collection[str] | None = None,
-    where: Mapping[str, str] | None = None,
+    where: Sequence[tuple[str, str]] = (),
 ) -> Rankings:
     """Compares each two values of `parameter`, or combinations of several, at each level of `by`, or of several.
 
-    With `where` only runs with these values are compared. Names may be the last parts of paths. With `among` only these
-    values are compared; the correction covers all, so that the choice may depend on the results.
+    With `where` only runs with these values are compared; a compared parameter, or one of `by`, may have several. Names
+    may be the last parts of paths. With `among` only these values are compared; the correction covers all, so that the
+    choice may depend on the results.
     Raises `UserError` if the parameters do not vary, if one has no level, or if nothing can be compared.
     """
     names = [named(results, "--between", name) for name in _listed(parameter)]
     below = [named(results, "--by", name) for name in _listed(by)]
-    only = {named(results, "--where", name): value for name, value in (where or {}).items()}
+    only, several = _wheres(results, where, {*names, *below})
     if twice := next((name for name in below if name in names), None):
         raise UserError(f"`--by {twice}`: it is in `--between`, too; leave out one")
-    sides = candidates(results, names, only)
+    sides = {
+        value: parts for value, parts in candidates(results, names, only).items() if _within(parts, several)
+    }
     if len(sides) == 1:
         raise UserError(
             f"`{', '.join(names)}` has one value in these runs; there is nothing to compare",
             Place(results.folder),
         )
-    pairs, places = list(combinations(sides, 2)), candidates(results, below, only) if below else {"": {}}
+    places: dict[str, dict[str, str]] = candidates(results, below, only) if below else {"": {}}
+    places = {value: parts for value, parts in places.items() if _within(parts, several)}
+    pairs = list(combinations(sides, 2))
     shown = [value for value in sides if among is None or value in among]
     tests = len(pairs) * len(places) if simultaneous else 1
     chosen = replace(options or Options(), beside=tests)
-    made: list[Ranking] = []
-    why = ""
+    compared: list[tuple[str, list[_Pair]]] = []
     for place in places.values():
         at = only | place
         level = next(iter(place.values()), "")
         if len(place) > 1:
             level = ", ".join(f"{name} = {value}" for name, value in place.items())
-        compared = [
-            (a, b, compare(results, results, chosen, Sides(sides[a] | at, sides[b] | at)))
+        of_level = [
+            _Pair(a, b, compare(results, results, chosen, Sides(sides[a] | at, sides[b] | at)))
             for a, b in combinations(shown, 2)
         ]
-        why = compared[0][2].family
-        metrics = dict.fromkeys(effect.metric for _, _, one in compared for effect in one.effects)
-        made += [_ranking(level, metric, shown, compared) for metric in metrics]
+        compared.append((level, of_level))
+    all_pairs = [pair for _, of_level in compared for pair in of_level]
+    metrics = dict.fromkeys(effect.metric for pair in all_pairs for effect in pair.comparison.effects)
+    if simultaneous:
+        unknown = (tests - len(all_pairs)) * len(metrics)
+        tests = _together(all_pairs, chosen, unknown)
+    made = [
+        _ranking(level, metric, shown, of_level)
+        for level, of_level in compared
+        for metric in dict.fromkeys(effect.metric for pair in of_level for effect in pair.comparison.effects)
+    ]
     return Rankings(
         str(results.folder),
         ", ".join(names),
         ", ".join(below) or None,
         chosen.confidence,
         chosen.correction,
+        len(pairs) * len(places) if simultaneous else 1,
         tests,
-        why,
+        all_pairs[0].comparison.family,
         _over(results, {*names, *below}, only),
         tuple(made),
     )
+
+
+@dataclass(slots=True)
+class _Pair:
+    """Two values and their comparison."""
+
+    a: str
+    b: str
+    comparison: Comparison
+
+
+def _together(pairs: Sequence[_Pair], options: Options, unknown: int) -> int:
+    """Corrects the p values of all these comparisons at once, beside `unknown` others; returns the number of tests."""
+    made = [effect for pair in pairs for effect in pair.comparison.effects]
+    tests = sum(effect.p is not None for effect in made) + unknown
+    effects = iter(corrected(made, options, tests))
+    for pair in pairs:
+        count = len(pair.comparison.effects)
+        pair.comparison = replace(pair.comparison, effects=tuple(islice(effects, count)))
+    return tests
+
+
+def _wheres(
+    results: Results, where: Sequence[tuple[str, str]], compared: Collection[str]
+) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """The parameters with one value, and the compared ones with several. Raises `UserError` for several of another."""
+    given: dict[str, list[str]] = {}
+    for name, value in where:
+        given.setdefault(named(results, "--where", name), []).append(value)
+    for name, values in given.items():
+        if wrong := next((value for value in values if value not in (known := levels(results, name))), None):
+            raise UserError(f"`--where {name}={wrong}`: the values are {', '.join(known)}")
+        if len(values) > 1 and name not in compared:
+            raise UserError(f"`--where {name}=...`: give one value, or the parameter to `--by`")
+    only = {name: values[0] for name, values in given.items() if len(values) == 1}
+    return only, {name: values for name, values in given.items() if len(values) > 1}
+
+
+def _within(parts: Mapping[str, str], several: Mapping[str, Sequence[str]]) -> bool:
+    return all(parts[name] in values for name, values in several.items() if name in parts)
 
 
 def _listed(names: str | Sequence[str] | None) -> list[str]:
@@ -258,16 +313,15 @@ def _value(run: RunRow, parameter: str) -> str | None:
     return str(as_text(said[parameter])) if parameter in said else None
 
 
-def _ranking(
-    level: str, metric: str, values: Sequence[str], compared: Sequence[tuple[str, str, Comparison]]
-) -> Ranking:
+def _ranking(level: str, metric: str, values: Sequence[str], compared: Sequence[_Pair]) -> Ranking:
     unit = interface.METRICS[metric].unit if metric in interface.METRICS else ""
     # Values may have different seeds, as where `ask` ends early for some: their medians are those of the most seeds.
     medians: dict[str, float] = {}
     counted: dict[str, int] = {}
     effects: dict[tuple[str, str], Effect] = {}
-    for a, b, comparison in compared:
-        effect = next((one for one in comparison.effects if one.metric == metric), None)
+    for pair in compared:
+        a, b = pair.a, pair.b
+        effect = next((one for one in pair.comparison.effects if one.metric == metric), None)
         if effect is None:
             continue
         for value, median in ((a, effect.median_a), (b, effect.median_b)):

@@ -18,17 +18,18 @@ def method(name: str) -> Method:
     return METHODS[name]
 
 
-def adjust(p_values: Sequence[float], method: Method) -> list[float]:
+def adjust(p_values: Sequence[float], method: Method, tests: int | None = None) -> list[float]:
     """Adjusted p values, which are compared with the level individually.
 
     `holm` limits the probability of any false positive (Holm 1979); `bh` limits the share of false positives among the
-    positives (Benjamini and Hochberg 1995) and is more sensitive.
+    positives (Benjamini and Hochberg 1995) and is more sensitive. If there are more `tests`, whose p values are not
+    known, they count as larger than these: both methods then adjust these at least as much as with them.
     """
-    n = len(p_values)
+    n = max(len(p_values), tests or 0)
     if method == "none":
         return list(p_values)
-    order = sorted(range(n), key=p_values.__getitem__)
-    adjusted = [0.0] * n
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    adjusted = [0.0] * len(p_values)
     if method == "holm":
         most = 0.0
         for rank, place in enumerate(order):

@@ -7,7 +7,7 @@ The statistical unit is the seed (`units.py`).
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Literal, Self
@@ -148,14 +148,28 @@ def effects(  # noqa: PLR0913 - what is compared, and how
     tests = max(1, options.beside * sum(bool(one.moved.any()) for one in series))
     level = options.alpha / (1 if options.correction == "none" else tests)
     tested = [one.tested(options, level, sampled=sampled) for one in series]
-    p_values = [one.p for one in tested if one.p is not None]
-    # Of comparisons that are made together only these p values are known here: Bonferroni covers the others.
-    factor = 1 if options.correction == "none" else options.beside
-    adjusted = iter([min(1.0, factor * p) for p in adjust(p_values, options.correction)])
-    return [
-        _judged(one, None if one.p is None else next(adjusted), options, level, deterministic=deterministic)
-        for one in tested
-    ]
+    return corrected(
+        [_judged(one, tests, options, level, deterministic=deterministic) for one in tested], options, tests
+    )
+
+
+def corrected(made: Sequence[Effect], options: Options, tests: int) -> list[Effect]:
+    """Effects with p values that are corrected for this number of tests, of which those of `made` are some or all.
+
+    A metric whose direction the corrected value shows is no longer undecided.
+    """
+    known = [one.p for one in made if one.p is not None]
+    adjusted = iter(adjust(known, options.correction, tests))
+    return [one if one.p is None else _decided(one, next(adjusted), options) for one in made]
+
+
+def _decided(effect: Effect, p: float, options: Options) -> Effect:
+    effect = replace(effect, p_adjusted=p)
+    if effect.verdict is not Verdict.UNDECIDED or p > options.alpha or effect.estimate is None:
+        return effect
+    verdict = _direction(effect.good, higher=effect.estimate > (1 if effect.scale == "ratio" else 0))
+    regressed = effect.regressed or (verdict is Verdict.WORSE and _beyond(effect, options.threshold))
+    return replace(effect, verdict=verdict, needed=None, regressed=regressed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,10 +282,8 @@ def _largest(
     )
 
 
-def _judged(
-    tested: _Tested, p: float | None, options: Options, level: float, *, deterministic: bool
-) -> Effect:
-    """The effect of a metric with its verdict."""
+def _judged(tested: _Tested, tests: int, options: Options, level: float, *, deterministic: bool) -> Effect:
+    """The effect of a metric. Where a test must decide, its verdict is undecided until `corrected`."""
     series, found, made_of = tested.series, tested.shift, tested.units
     good = direction(series.name)
     spread = deviation(tested.changed)
@@ -299,36 +311,31 @@ def _judged(
         low,
         high,
         tested.p,
-        p,
+        None,
         math.exp(size) if series.positive and size is not None else size,
         None,
         _one_regressed(good, series.a, series.b, options),
         _largest(series.moved, (series.a, series.b), series.pairs, good, positive=series.positive),
     )
-    if found is None or p is None:
+    if found is None:
         return made
-    worse = good is not Direction.NEITHER and (found.estimate > 0) == (good is Direction.LOWER)
-    regressed = made.regressed or (worse and _beyond(made, options.threshold))
     if deterministic and made_of.kind == "seed" and len(made_of.moved) == 1:
-        return replace(made, verdict=Verdict.DIFFERS, p=None, p_adjusted=None, regressed=regressed)
-    verdict = _verdict(tested, p, options)
-    if verdict is Verdict.UNDECIDED:
-        size, least = abs(found.estimate), tested.relevance(options.relevant)
-        # For a smaller shift the seeds must exclude a relevant one, instead of finding the shift itself.
-        agreeing = together(tested.changed) if size >= least else 0.5
-        needed = deciding(len(tested.changed), spread, max(size, least), level, agreeing)
-        made = replace(made, needed=needed)
-    return replace(made, verdict=verdict, regressed=regressed if verdict is Verdict.WORSE else made.regressed)
-
-
-def _verdict(tested: _Tested, p: float, options: Options) -> Verdict:
-    """The verdict about a metric of which some pairs differ, for its corrected p value."""
+        worse = good is not Direction.NEITHER and (found.estimate > 0) == (good is Direction.LOWER)
+        regressed = made.regressed or (worse and _beyond(made, options.threshold))
+        return replace(made, verdict=Verdict.DIFFERS, p=None, regressed=regressed)
     if tested.alike(options.relevant):
-        return Verdict.ALIKE
-    if p > options.alpha or tested.shift is None:
-        return Verdict.UNDECIDED
-    higher = tested.shift.estimate > 0
-    good = direction(tested.series.name)
+        return replace(made, verdict=Verdict.ALIKE)
+    made = replace(made, verdict=Verdict.UNDECIDED)
+    if found.p * (1 if options.correction == "none" else tests) <= options.alpha:
+        return made
+    size, least = abs(found.estimate), tested.relevance(options.relevant)
+    # For a smaller shift the seeds must exclude a relevant one, instead of finding the shift itself.
+    agreeing = together(tested.changed) if size >= least else 0.5
+    return replace(made, needed=deciding(len(tested.changed), spread, max(size, least), level, agreeing))
+
+
+def _direction(good: Direction, *, higher: bool) -> Verdict:
+    """The verdict about a metric that a test shows to be higher or lower."""
     if good is Direction.NEITHER:
         return Verdict.HIGHER if higher else Verdict.LOWER
     return Verdict.BETTER if higher == (good is Direction.HIGHER) else Verdict.WORSE

@@ -16,7 +16,7 @@ from tcpassay.results import Results
 
 def family(results: Sequence[Results]) -> tuple[tuple[str, ...], str]:
     """The metrics that are tested if the user names none, and where they come from, in words."""
-    named = dict.fromkeys(name for one in results for name in _of_plan(one))
+    named = dict.fromkeys(name for one in results for name in of_plan(one))
     if named:
         return tuple(named), "named by the plan"
     return USUAL, "the usual ones, because the plan names none"
@@ -35,7 +35,8 @@ def _read(results: Results) -> dict[str, object]:
         return {}
 
 
-def _of_plan(results: Results) -> list[str]:
+def of_plan(results: Results) -> list[str]:
+    """The metrics that the plan of a result names; none if its plan cannot be read."""
     said = _read(results)
     metrics, checks = said.get("metrics", []), said.get("check", [])
     named = list(metrics) if isinstance(metrics, list) else []

@@ -77,7 +77,7 @@ def _averaged(effects: list[Effect], console: Console) -> None:
     several = [e for e in effects if e.unit == "seed" and e.cases > 1 and e.estimate is not None]
     if several:
         most = max(several, key=lambda e: e.cases)
-        said = f"a seed counts once, with the mean over its {most.cases} cases that differ"
+        said = f"a seed counts once, with the mean of its {most.cases} cases that differ (the geometric one of ratios)"
         if any(e.cases != most.cases for e in several):
             said += f" in {most.metric} (fewer in other metrics)"
         console.print(f"   {said}", highlight=False)

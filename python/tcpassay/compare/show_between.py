@@ -23,8 +23,9 @@ def show_between(rankings: Rankings, console: Console, units: Mapping[str, str])
     corrected = ""
     if rankings.correction != "none":
         metrics = len({one.metric for one in rankings.rankings})
-        beside = f" and {plural(rankings.tests, 'pair')} of values" if rankings.tests > 1 else ""
-        tests = f": {metrics * rankings.tests} tests" if metrics > 1 and rankings.tests > 1 else ""
+        beside = f" and {plural(rankings.pairs, 'pair')} of values" if rankings.pairs > 1 else ""
+        equal = "" if rankings.tests == metrics * rankings.pairs else " (equal values need none)"
+        tests = f": {plural(rankings.tests, 'test')}{equal}" if rankings.pairs > 1 and rankings.tests else ""
         corrected = f", corrected for {plural(metrics, 'metric')}{beside}{tests} ({rankings.correction})"
     console.print(
         f"{escape(rankings.between)} in {escape(rankings.folder)}; metrics: {rankings.metrics}; "
@@ -33,8 +34,8 @@ def show_between(rankings: Rankings, console: Console, units: Mapping[str, str])
     )
     if rankings.over:
         console.print(
-            f"[yellow]note:[/] a seed counts once, with the mean over all values of {escape(few(rankings.over))}; "
-            "`--by` or `--where` separates them",
+            "[yellow]note:[/] a seed counts once, with the mean (of positive values the geometric one, because the "
+            f"effects are ratios) over all values of {escape(few(rankings.over))}; `--by` or `--where` separates them",
             highlight=False,
         )
     level = None

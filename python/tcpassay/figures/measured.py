@@ -21,6 +21,7 @@ from tcpassay.errors import UserError
 from tcpassay.figures import style
 from tcpassay.figures.kinds import log_axis
 from tcpassay.levels import Mean, Measured, Values, unit_of
+from tcpassay.plan.document import suggest
 from tcpassay.plan.quantity import Quantity, quantity
 from tcpassay.plural import few, plural
 from tcpassay.quantile import quantile
@@ -91,6 +92,9 @@ def draw(runs: Sequence[Measured], wanted: Wanted) -> Drawn:
     found = levels.values(runs, wanted.metric, wanted.by, wanted.group)
     if not found.cells:
         raise UserError(f"no run has a value of `{wanted.metric}`")
+    names = [wanted.metric, wanted.by, wanted.group or wanted.by, *found.rows, *found.columns]
+    if wrong := next((name for name in wanted.labels if name not in names), None):
+        raise UserError(f"`--label {wrong}`: this figure has no such name{suggest(wrong, names)}")
     kind = wanted.kind or _usual(found)
     for name, of, most in (
         (wanted.by, found.rows, MOST_GROUPS["cdf"] if kind == "cdf" else MOST_LEVELS),
@@ -516,6 +520,8 @@ def _caption(found: Values, wanted: Wanted, kind: Kind, runs: Sequence[Measured]
     said += f", {_seeds(seeds)}"
     if found.over:
         said += f"; over all values of {few(found.over)} (--where selects some)"
+    if found.without:
+        said += f"; no value where {few(found.without)}"
     return f"{said}."
 
 

@@ -305,7 +305,7 @@ pub(super) const ROWS: &[P] = &[
         "0",
         &["0", "0.1%", "1%"],
         MKH,
-        "Loss probability of a packet",
+        "Loss probability of a packet in the forward direction, from the senders",
         |l, v| put(&mut l.loss, v.probability()),
     )
     .linux(&[Knob::Netem(|l, way| l.loses(way).then(|| format!("loss {}", percent(l.loss))))]),

@@ -33,9 +33,10 @@ impl BbrDrain {
             }
             return;
         };
-        // Lost data are not in flight, and the log does not say which are lost: the time begins again after a recovery.
+        // Lost data are not in flight, and the log does not say which are lost. After a recovery the estimates may be others than those of
+        // the startup, and BBR may be in a later phase.
         if end.now.state != CongestionState::Open {
-            self.full = Some((step.at(), step.row, product));
+            self.done = true;
             return;
         }
         let mss = context.mss(step.flow);

@@ -36,7 +36,7 @@ pub static TABLE: &[Metric] = &[
     higher(
         "saturation",
         "1",
-        "Bytes that left the bottleneck in the window, divided by the capacity of its rate; if parameters without an address apply to several links, as in racks, the bottleneck is the busiest of them",
+        "Bytes that left the bottleneck in the window, divided by the capacity of its rate; no value if that rate varies (`steps:`, `trace:`); if parameters without an address apply to several links, as in racks, the bottleneck is the busiest of them",
         |c| utilisation(c, c.bottleneck()?),
     ),
     lower(
