@@ -28,8 +28,8 @@ def script(
     profile: Annotated[
         str | None,
         typer.Option(
-            help="The stack: linux, linux-6.1, linux-7.3, linux-4.6, freebsd, freebsd-12, freebsd-rack or rfc. Default: "
-            "the profile of the first line of the script (// profile: NAME), or linux.",
+            help="The stack: linux, linux-6.1, linux-7.3, linux-4.6, freebsd, freebsd-12, freebsd-rack or rfc. "
+            "Default: the profile of the first line of the script (// profile: NAME), or linux.",
             metavar="NAME",
         ),
     ] = None,
