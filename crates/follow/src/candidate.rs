@@ -43,6 +43,7 @@ pub(crate) struct Arrival<'a> {
     pub segment: &'a Segment,
     pub ecn: Ecn,
     pub packets: u16,
+    pub size: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -228,7 +229,7 @@ impl Candidate {
     /// A segment arrives. `reads`: an application that reads at once does so before the next segment of this instant.
     pub fn arrives(&mut self, end: &End, now: Time, arrival: &Arrival<'_>, reads: bool) {
         if arrival.packets > 1 {
-            self.conn.on_merged(now, arrival.segment, arrival.ecn, arrival.packets);
+            self.conn.on_merged(now, arrival.segment, arrival.ecn, arrival.packets, arrival.size);
         } else {
             self.conn.on_segment(now, arrival.segment, arrival.ecn);
         }

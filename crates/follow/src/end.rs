@@ -17,6 +17,8 @@ pub enum Row {
         ecn: Ecn,
         /// The number of packets.
         packets: u16,
+        /// Payload of each packet but the last.
+        size: u32,
     },
     /// A segment left.
     Out {

@@ -8,7 +8,7 @@ use crate::kind::{Kind, Role, seconds};
 use crate::own_queue::Softirq;
 use std::collections::BTreeMap;
 use tcpassay_tcp::Connection;
-use tcpassay_units::{Dur, Seed, Time};
+use tcpassay_units::{Bytes, Dur, Seed, Time};
 use tcpassay_wire::{Ecn, Segment};
 
 /// The largest number of candidates.
@@ -276,8 +276,8 @@ impl<'a> Run<'a> {
         let (at, what) = self.end.rows[row];
         let (end, now) = (self.end, at.max(candidate.now));
         match what {
-            Row::In { segment, ecn, packets } => {
-                let arrival = Arrival { segment: &segment, ecn, packets };
+            Row::In { segment, ecn, packets, size } => {
+                let arrival = Arrival { segment: &segment, ecn, packets, size };
                 let unordered = end.setup.substrate == Substrate::Kernel;
                 if unordered && self.calls(row) {
                     let merges = end.setup.merges.then_some(Softirq::AfterApplication);
@@ -285,7 +285,7 @@ impl<'a> Run<'a> {
                         let mut held = candidate.assuming(softirq);
                         held.arrives(end, now, &arrival, true);
                         if held.queue.is_assumed() {
-                            self.all.push(held);
+                            self.adds(row, held);
                         }
                     }
                 }
@@ -301,30 +301,23 @@ impl<'a> Run<'a> {
                     let mut slow = candidate.clone();
                     slow.conn.packet_left();
                     slow.arrives(end, now, &arrival, true);
-                    self.all.push(slow);
+                    self.adds(row, slow);
                 }
                 if unordered && beside(row + 1) && !end.setup.reads_are_logged {
                     // The kernel may process several segments before it runs a process.
                     let mut unread = candidate.clone();
                     unread.arrives(end, now, &arrival, false);
-                    self.all.push(unread);
+                    self.adds(row, unread);
                 }
                 candidate.arrives(end, now, &arrival, true);
-                self.all.push(candidate);
+                self.adds(row, candidate);
             }
             _ if candidate.done > 0 => {
                 candidate.done -= 1;
                 self.all.push(candidate);
             }
             Row::Read(bytes) if end.setup.reads_everything && candidate.conn.readable() != bytes => {
-                let found = Found {
-                    row,
-                    at,
-                    kind: Kind::Read,
-                    sent: format!("{} bytes were read", bytes.get()),
-                    due: None,
-                };
-                self.ends(candidate, found);
+                self.other_read(row, candidate, bytes);
             }
             _ => {
                 candidate.call(&end.setup, now, &what);
@@ -333,11 +326,32 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Adds a candidate after an arrival, unless it already has more to read than the next read of this instant got.
+    fn adds(&mut self, row: usize, candidate: Candidate) {
+        let end = self.end;
+        let at = end.rows[row].0;
+        let here = end.rows[row + 1..].iter().take_while(|(time, _)| *time == at).map(|(_, row)| row);
+        let next = here.filter(|row| row.is_call()).skip(candidate.done).find_map(|call| match call {
+            Row::Read(bytes) => Some(*bytes),
+            _ => None,
+        });
+        match next.filter(|bytes| end.setup.reads_everything && candidate.conn.readable() > *bytes) {
+            Some(bytes) => self.other_read(row, candidate, bytes),
+            None => self.all.push(candidate),
+        }
+    }
+
+    /// The application read another number of bytes than a candidate has for it.
+    fn other_read(&mut self, row: usize, candidate: Candidate, bytes: Bytes) {
+        let (at, sent) = (self.end.rows[row].0, format!("{} bytes were read", bytes.get()));
+        self.ends(candidate, Found { row, at, kind: Kind::Read, sent, due: None });
+    }
+
     /// Calls of this instant may come before an arrival that is not the first one of the instant.
     fn calls_before(&mut self, row: usize, candidate: &Candidate) {
         let end = self.end;
         let (at, what) = end.rows[row];
-        let Row::In { segment, ecn, packets } = what else { return };
+        let Row::In { segment, ecn, packets, size } = what else { return };
         let here = end.rows[row + 1..].iter().take_while(|(time, _)| *time == at).map(|(_, row)| row);
         let mut early = candidate.clone();
         for call in here.filter(|row| row.is_call()).skip(candidate.done).take(CALLS) {
@@ -351,8 +365,8 @@ impl<'a> Run<'a> {
             early.call(&end.setup, now, call);
             early.done += 1;
             let mut fork = early.clone();
-            fork.arrives(end, now, &Arrival { segment: &segment, ecn, packets }, true);
-            self.all.push(fork);
+            fork.arrives(end, now, &Arrival { segment: &segment, ecn, packets, size }, true);
+            self.adds(row, fork);
         }
     }
 

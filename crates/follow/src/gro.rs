@@ -25,23 +25,25 @@ pub(crate) fn merge(
     }
     let mut packets = Vec::new();
     let mut made: Vec<(Time, Row)> = Vec::with_capacity(rows.len());
+    // An ACK without data came first and has established the connection.
+    let mut acked = false;
     for (at, row) in rows {
         match row {
             Row::In { segment, ecn, .. } if segment.len > 0 && !segment.flags.has(Flags::SYN) => {
                 packets.push(Packet { at, segment, ecn, used: false });
             }
-            _ => made.push((at, row)),
+            _ => {
+                let bare = matches!(row, Row::In { segment, .. } if !segment.flags.has(Flags::SYN));
+                acked |= bare && packets.is_empty();
+                made.push((at, row));
+            }
         }
     }
-    let acked = made.iter().any(|(at, row)| {
-        let bare = matches!(row, Row::In { segment, .. } if !segment.flags.has(Flags::SYN));
-        bare && packets.first().is_some_and(|packet| *at < packet.at)
-    });
     if let (false, Some(opened), Some(packet)) = (acked, opened, packets.first_mut())
         && packet.at <= opened
     {
         packet.used = true;
-        made.push((opened, Row::In { segment: packet.segment, ecn: packet.ecn, packets: 1 }));
+        made.push((opened, Row::In { segment: packet.segment, ecn: packet.ecn, packets: 1, size: 0 }));
     }
     let mut first = 0;
     for (at, len) in merged {
@@ -54,7 +56,7 @@ pub(crate) fn merge(
         }
     }
     let rest = packets.iter().filter(|packet| !packet.used);
-    made.extend(rest.map(|p| (p.at, Row::In { segment: p.segment, ecn: p.ecn, packets: 1 })));
+    made.extend(rest.map(|p| (p.at, Row::In { segment: p.segment, ecn: p.ecn, packets: 1, size: 0 })));
     made.sort_by_key(|(at, row)| (*at, !matches!(row, Row::In { .. })));
     made
 }
@@ -65,6 +67,7 @@ fn segment_from(packets: &mut [Packet], place: usize, (at, len): (Time, u32)) ->
         return None;
     }
     let (mut segment, ecn) = (packets[place].segment, packets[place].ecn);
+    let size = segment.len;
     let mut members = vec![place];
     for (next, packet) in packets.iter().enumerate().skip(place + 1) {
         if segment.len >= len || packet.at > at {
@@ -87,7 +90,7 @@ fn segment_from(packets: &mut [Packet], place: usize, (at, len): (Time, u32)) ->
     for member in members {
         packets[member].used = true;
     }
-    Some(Row::In { segment, ecn, packets: count })
+    Some(Row::In { segment, ecn, packets: count, size })
 }
 
 #[cfg(test)]
@@ -97,7 +100,11 @@ mod tests {
 
     fn packet(ns: u64, seq: u32, flags: Flags) -> (Time, Row) {
         let segment = Segment { seq: SeqNum::new(seq), len: 1000, flags, ..Segment::default() };
-        (Time::from_nanos(ns), Row::In { segment, ecn: Ecn::NotEct, packets: 1 })
+        (Time::from_nanos(ns), Row::In { segment, ecn: Ecn::NotEct, packets: 1, size: 0 })
+    }
+
+    fn sizes(rows: &[(Time, Row)]) -> Vec<u32> {
+        rows.iter().map(|(_, row)| if let Row::In { size, .. } = row { *size } else { 0 }).collect()
     }
 
     fn told(rows: &[(Time, Row)]) -> Vec<(u64, u32, u32, u16, bool)> {
@@ -115,6 +122,7 @@ mod tests {
         let rows = vec![packet(10, 1, Flags::ACK), packet(20, 1001, Flags::ACK | Flags::PSH)];
         let merged = merge(rows, &[(Time::from_nanos(30), 2000)], None);
         assert_eq!(told(&merged), [(30, 1, 2000, 2, true)]);
+        assert_eq!(sizes(&merged), [1000]);
     }
 
     #[test]
@@ -141,13 +149,16 @@ mod tests {
             told(&merge(rows(), &merged, opened)),
             [(15, 5001, 1000, 1, false), (30, 1, 1000, 1, false)]
         );
-        // An ACK without data has established it before.
+        // An ACK without data has established it before, perhaps at the same instant.
         let ack = Segment { flags: Flags::ACK, seq: SeqNum::new(1), ..Segment::default() };
-        let mut with = vec![(Time::from_nanos(5), Row::In { segment: ack, ecn: Ecn::NotEct, packets: 1 })];
-        with.extend(rows());
-        assert_eq!(
-            told(&merge(with, &merged, Some(Time::from_nanos(5)))),
-            [(5, 1, 0, 1, false), (20, 1, 1000, 1, false), (30, 5001, 1000, 1, false)]
-        );
+        for opened in [5, 10] {
+            let at = Time::from_nanos(opened);
+            let mut with = vec![(at, Row::In { segment: ack, ecn: Ecn::NotEct, packets: 1, size: 0 })];
+            with.extend(rows());
+            assert_eq!(
+                told(&merge(with, &merged, Some(at))),
+                [(opened, 1, 0, 1, false), (20, 1, 1000, 1, false), (30, 5001, 1000, 1, false)]
+            );
+        }
     }
 }

@@ -61,7 +61,7 @@ mod tests {
     use tcpassay_wire::{Ecn, Segment};
 
     fn arrives(ns: u64) -> (Time, Row) {
-        (Time::from_nanos(ns), Row::In { segment: Segment::default(), ecn: Ecn::NotEct, packets: 1 })
+        (Time::from_nanos(ns), Row::In { segment: Segment::default(), ecn: Ecn::NotEct, packets: 1, size: 0 })
     }
 
     fn leaves(ns: u64) -> (Time, Row) {

@@ -268,7 +268,7 @@ fn end(
         if ends == (own, peer) {
             rows.push((packet.at, Row::Out { segment, ecn: packet.ecn }));
         } else if ends == (peer, own) {
-            rows.push((packet.at, Row::In { segment, ecn: packet.ecn, packets: 1 }));
+            rows.push((packet.at, Row::In { segment, ecn: packet.ecn, packets: 1, size: 0 }));
         }
     }
     let exact = setup.substrate == Substrate::Model;

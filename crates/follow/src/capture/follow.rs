@@ -388,7 +388,8 @@ impl<'a> Run<'a> {
         let (segment, ecn) = (packet.segment, packet.ecn);
         let size = one.conn.segment_size().get().max(1);
         let packets = u16::try_from(u64::from(segment.len).div_ceil(size).max(1)).unwrap_or(u16::MAX);
-        let arrival = Held { segment, ecn, packets, moved: self.moves[row], until };
+        let size = segment.len.min(u32::try_from(size).unwrap_or(u32::MAX));
+        let arrival = Held { segment, ecn, packets, size, moved: self.moves[row], until };
         if let Some(held) = one.held.take() {
             if let Some(both) = merged(&held, &arrival) {
                 self.processes(row, &one, &both);

@@ -28,6 +28,8 @@ pub(super) struct Held {
     pub segment: Segment,
     pub ecn: Ecn,
     pub packets: u16,
+    /// Payload of each packet but the last.
+    pub size: u32,
     pub moved: WindowMove,
     /// Until when it is processed at the latest.
     pub until: Time,
@@ -97,7 +99,7 @@ impl Hypothesis {
         self.now = self.now.max(now);
         let now = self.now;
         if held.packets > 1 {
-            self.conn.on_merged(now, &held.segment, held.ecn, held.packets);
+            self.conn.on_merged(now, &held.segment, held.ecn, held.packets, held.size);
         } else {
             self.conn.on_segment(now, &held.segment, held.ecn);
         }

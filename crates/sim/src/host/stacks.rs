@@ -208,7 +208,7 @@ impl Stacks {
             recorder.before(conn, packet, now);
         }
         if packet.segs > 1 {
-            conn.tcp.on_merged(now, &packet.segment, packet.ecn, packet.segs);
+            conn.tcp.on_merged(now, &packet.segment, packet.ecn, packet.segs, u32::from(packet.mss));
         } else {
             conn.tcp.on_segment(now, &packet.segment, packet.ecn);
         }

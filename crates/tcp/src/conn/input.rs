@@ -37,11 +37,12 @@ impl Connection {
         self.input_unpredicted(now, segment, ecn);
     }
 
-    /// A segment arrived into which the NIC merged `packets` packets with the same ECN field; 2 or more.
-    pub fn on_merged(&mut self, now: Time, segment: &Segment, ecn: Ecn, packets: u16) {
-        self.recv.set_packets(packets.into());
+    /// A segment arrived into which the NIC merged `packets` packets with the same ECN field, 2 or more, each but the last with `size`
+    /// bytes of payload.
+    pub fn on_merged(&mut self, now: Time, segment: &Segment, ecn: Ecn, packets: u16, size: u32) {
+        self.recv.begin_merged(packets.into(), size.into());
         self.on_segment(now, segment, ecn);
-        self.recv.set_packets(1);
+        self.recv.end_merged();
     }
 
     #[inline(never)]

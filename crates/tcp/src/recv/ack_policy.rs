@@ -95,6 +95,8 @@ pub(crate) struct AckPolicy {
     rcv_mss: u64,
     last_len: u64,
     full_mss: u64,
+    /// Payload of the packets of the segment that is processed, at most `full_mss` (`skb_shinfo(skb)->gso_size`).
+    packet: u64,
     compression: Option<AckCompression>,
     expiry: Expiry,
     /// For when the timer was set (`icsk_ack.timeout`, in the middle of its tick); it fires later.
@@ -133,6 +135,7 @@ impl AckPolicy {
             rcv_mss: MSS_DEFAULT,
             last_len: 0,
             full_mss: cfg.mss.get(),
+            packet: cfg.mss.get(),
             compression: cfg.ack_compression,
             expiry: Expiry::new(cfg.timer_ticks),
             nominal: Time::MAX,
@@ -152,7 +155,15 @@ impl AckPolicy {
     /// The largest payload that the peer may send is known.
     pub(crate) fn set_mss(&mut self, full: u64) {
         self.full_mss = full;
+        self.packet = full;
         self.rcv_mss = full.clamp(MSS_MIN, MSS_DEFAULT);
+    }
+
+    /// The packets of the segment that is processed have at most this payload, which Linux learns from the NIC.
+    pub(crate) fn measure_at_most(&mut self, size: u64) {
+        if self.rule.adaptive {
+            self.packet = self.full_mss.min(size);
+        }
     }
 
     /// Estimated payload of the peer's full segments.
@@ -194,7 +205,7 @@ impl AckPolicy {
     #[inline]
     fn measure(&mut self, len: u64, push: bool) {
         let last = std::mem::take(&mut self.last_len);
-        let len = len.min(self.full_mss);
+        let len = len.min(self.packet);
         if len >= self.rcv_mss {
             self.rcv_mss = len;
             // Since 6.6, and its stable predecessors: one full segment with PSH ends a write, or a super-segment.

@@ -125,7 +125,9 @@ impl Receiver {
         // Linux counts the part that is old, too (`tcp_event_data_recv`), so that the mark of a segment with a new FIN counts.
         let seen = if self.rules.takes_whole_segments { end.saturating_sub(span.start) } else { len };
         if seen > 0 {
-            self.measure(now, rtt);
+            // Linux measures before what had arrived out of order follows (`tcp_event_data_recv`, `tcp_ofo_queue`).
+            let arrived = if self.rules.takes_whole_segments { end } else { self.nxt };
+            self.measure(now, arrived, rtt);
             self.acks.data(now, seen, a.push, self.announced_window(), a.rto);
             self.mark(now, seen, a.ecn, log);
             if self.memory.is_none() && self.window.grow(len, self.nxt - self.read) {
@@ -183,7 +185,7 @@ impl Receiver {
     ) {
         count(&mut self.stats.data_segments, 1);
         self.nxt += len;
-        self.measure(now, rtt);
+        self.measure(now, self.nxt, rtt);
         self.acks.data(now, len, push, self.announced_window(), rto);
         self.mark(now, len, ecn, log);
         let grew = match self.memory.as_deref_mut() {
@@ -243,20 +245,20 @@ impl Receiver {
         }
     }
 
-    /// Data have arrived in order up to RCV.NXT. Most segments neither measure a round trip nor end one.
+    /// Data have arrived in order up to `nxt`. Most segments neither measure a round trip nor end one.
     #[inline]
-    fn measure(&mut self, now: Time, by_timestamp: Option<Dur>) {
-        if self.window.tunes() && (by_timestamp.is_some() || self.window.round_is_over(self.nxt)) {
-            let end = self.round_end();
-            self.window.arrived(now, self.nxt, end, by_timestamp);
+    fn measure(&mut self, now: Time, nxt: u64, by_timestamp: Option<Dur>) {
+        if self.window.tunes() && (by_timestamp.is_some() || self.window.round_is_over(nxt)) {
+            let end = self.round_end(nxt);
+            self.window.arrived(now, nxt, end, by_timestamp);
         }
     }
 
     /// The position whose arrival ends the round trip. Linux adds the window announced last to the data that
     /// have arrived (`tcp_rcv_rtt_measure`), also where a part of that window is used up.
     #[inline(never)]
-    fn round_end(&self) -> u64 {
-        let unacked = self.nxt - self.acked.min(self.nxt);
+    fn round_end(&self, nxt: u64) -> u64 {
+        let unacked = nxt.saturating_sub(self.acked);
         if self.rules.round_includes_unacked { self.edge + unacked } else { self.edge }
     }
 }

@@ -110,9 +110,16 @@ impl Receiver {
         }
     }
 
-    /// The number of packets that the NIC merged into the segment that is processed; 1: it is a packet.
-    pub(crate) fn set_packets(&mut self, n: u64) {
-        self.packets = n;
+    /// The NIC merged `packets` packets into the segment that is processed, each but the last with `size` bytes of payload.
+    pub(crate) fn begin_merged(&mut self, packets: u64, size: u64) {
+        self.packets = packets;
+        self.acks.measure_at_most(size);
+    }
+
+    /// The next segment is a packet.
+    pub(crate) fn end_merged(&mut self) {
+        self.packets = 1;
+        self.acks.measure_at_most(u64::MAX);
     }
 
     /// The number of packets of the segment that is processed (`skb_shinfo(skb)->gso_segs`).

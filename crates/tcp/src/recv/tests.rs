@@ -40,6 +40,24 @@ fn linux_measures_round_trips_by_segments_out_of_order_and_by_duplicates() {
     }
 }
 
+#[test]
+fn linux_ends_a_round_trip_with_data_that_arrive_and_not_with_those_that_waited_behind_a_gap() {
+    // `tcp_rcv_rtt_measure` comes before `tcp_ofo_queue`.
+    for (profile, measured) in [(Profile::Linux, [0, 30]), (Profile::FreeBsd, [20, 20])] {
+        let mut r = receiver(profile);
+        let log = &mut Log::default();
+        let mut get = |ms: u64, span: Span| {
+            let without = Arrival { rtt: None, ..arrival(span, Dur::ZERO) };
+            r.data(Time::ZERO + Dur::from_millis(ms), &without, log);
+            r.edge = 200_001;
+            r.window.rtt().as_nanos() / 1_000_000
+        };
+        get(0, 1..1001);
+        get(10, 2001..190_001);
+        assert_eq!([get(20, 1001..2001), get(30, 190_001..191_001)], measured, "{profile:?}");
+    }
+}
+
 /// Segments of 1000 bytes, at the positions `at` in thousands; returns the SACK blocks of the ACK that each of them causes, in thousands.
 fn blocks_of_acks(at: &[u64]) -> Vec<Option<Vec<(u64, u64)>>> {
     let mut r = receiver(Profile::Linux);

@@ -11,6 +11,18 @@ fn quick_acks_are_half_of_the_segments_of_the_announced_window_and_two_if_that_i
 }
 
 #[test]
+fn the_packets_that_the_nic_merged_and_not_their_sum_are_evidence_of_the_segment_size() {
+    // `tcp_measure_rcv_mss` takes `gso_size`. Half of the window of 4000 bytes is two packets of 800 bytes, or one segment of 1600.
+    for (packet, found) in [(800, (800, 2)), (u64::MAX, (1600, 1))] {
+        let mut acks = AckPolicy::new(&Config::profile(Profile::Linux));
+        acks.set_mss(8960);
+        acks.measure_at_most(packet);
+        acks.data(Time::ZERO, 1600, false, 4000, Dur::from_secs(1));
+        assert_eq!((acks.rcv_mss(), acks.quick), found);
+    }
+}
+
+#[test]
 fn linux_counts_quick_acks_of_new_data_and_not_answers_window_updates_or_packets() {
     // `tcp_dec_quickack_mode` of 6.1.y asks whether an ACK was scheduled; 4.6 counted packets.
     for (profile, left) in [(Profile::Linux, [16, 16, 15, 14]), (Profile::Linux46, [15, 14, 13, 10])] {
