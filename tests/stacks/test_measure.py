@@ -41,6 +41,8 @@ def test_facts_of_smoltcp_are_those_of_its_source(smoltcp: list[Measured]) -> No
     assert values["segments beyond different holes that are kept"] == "4 of 40"
     assert values["duplicate ACKs before a retransmission"] == "3"
     assert values["SYN to a closed port"] == "RST"
+    # It has timestamps if a setting switches them on, and no PAWS.
+    assert values["data with an old timestamp"] == "accepted"
     assert values["options of a SYN"] == "MSS 1460, window scale 0, SACK permitted"
 
 
@@ -85,6 +87,27 @@ def test_the_peer_scales_its_windows_only_if_both_syns_have_the_option(
     monkeypatch.setattr("tcpassay._native.StackHost", lambda *_: stack)
     peer.Peer("smoltcp").open(peer.USUAL, window=256_000)
     assert stack.windows == [field]
+
+
+def test_the_syns_of_an_open_connection_lie_in_its_window_and_outside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[Segment] = []
+    encode = wire.encode
+
+    def noted(source: str, target: str, segment: Segment) -> bytes:
+        sent.append(segment)
+        return encode(source, target, segment)
+
+    monkeypatch.setattr(wire, "encode", noted)
+    probes = {one.what: one.probe for one in FACTS}
+    offsets = {}
+    for where in ("in the window", "outside of the window"):
+        probes[f"SYN {where} of an open connection"](lambda: peer.Peer("smoltcp"))
+        offsets[where] = (sent[-1].seq - peer.ISS - 1) % 2**32
+        assert sent[-1].flags == Flag.SYN
+    # smoltcp announces 65,535 bytes; no window has 2^30 (RFC 7323 section 2.3).
+    assert offsets == {"in the window": 10, "outside of the window": 3 * 2**29}
 
 
 def test_no_probe_of_smoltcp_fails(smoltcp: list[Measured]) -> None:

@@ -1,6 +1,6 @@
 """Probes of the handshake."""
 
-from tcpassay.stacks.measure.peer import PLAIN, USUAL, stamps
+from tcpassay.stacks.measure.peer import OUTSIDE, PLAIN, USUAL, stamps
 from tcpassay.stacks.measure.segment import Flag
 from tcpassay.stacks.measure.words import Make, answer, options, repeated, span
 
@@ -81,12 +81,23 @@ def simultaneous(make: Make) -> str:
     return f"{first}; the connection is {'' if peer.state.established else 'not '}established"
 
 
-def syn_of_open(make: Make) -> str:
-    """What a SYN causes on an open connection."""
+def _syn_of_open(make: Make, offset: int) -> str:
     peer = make()
     peer.open(USUAL)
     peer.wait(5)
-    return answer(peer.send(70_000, 0, Flag.SYN, options=USUAL) or peer.wait(1))
+    said = answer(peer.send(1 + offset, 0, Flag.SYN, options=USUAL) or peer.wait(1))
+    ended = peer.state.closed or peer.state.failed
+    return f"{said}{'; the connection ends' if ended else ''}"
+
+
+def syn_in_window(make: Make) -> str:
+    """What a SYN causes on an open connection whose number is in the window."""
+    return _syn_of_open(make, 10)
+
+
+def syn_outside(make: Make) -> str:
+    """What a SYN causes on an open connection whose number is not in the window."""
+    return _syn_of_open(make, OUTSIDE)
 
 
 def closed_port(make: Make) -> str:

@@ -23,6 +23,8 @@ FULL: Final = 1_448
 """Data of a segment that fits with and without timestamps."""
 READ: Final = 1 << 16
 SOON: Final = 0.01
+OUTSIDE: Final = 3 << 29
+"""Bytes from the expected number to one in no window: windows have less than 2^30 (RFC 7323 section 2.3)."""
 STEPS: Final = 200_000
 """Calls of a stack in one pause; a stack that wants more does not become quiet."""
 

@@ -1,5 +1,6 @@
 """Probes of a receiver."""
 
+from tcpassay import _native
 from tcpassay.stacks.measure.peer import FULL, USUAL, Option, Peer, Sent, stamps
 from tcpassay.stacks.measure.segment import CE, Flag
 from tcpassay.stacks.measure.words import Make, answer, span
@@ -204,8 +205,12 @@ def challenges(make: Make) -> str:
 
 
 def paws(make: Make) -> str:
-    """What data with an old timestamp cause."""
-    peer = _opened(make, [*USUAL, stamps(1)])
+    """What data with an old timestamp cause. Timestamps are switched on where a setting can do it."""
+    offered = [*USUAL, stamps(1)]
+    try:
+        peer = _opened(lambda: make(timestamps=1), offered)
+    except _native.StackError:
+        peer = _opened(make, offered)
     if not peer.stamps:
         return "no timestamps"
     peer.wait(5)
