@@ -199,3 +199,16 @@ def test_a_long_diagram_keeps_both_ends_and_the_evidence() -> None:
     places = [one.places[0] for one in cut if isinstance(one, Line)]
     assert places == [*range(10), *range(147, 154), *range(290, 300)]
     assert [one.count for one in cut if isinstance(one, Omitted)] == [137, 136]
+
+
+def test_a_line_has_the_sack_blocks_of_its_ack_and_tells_a_syn_ack_from_a_syn() -> None:
+    log = moments(
+        (0, SENDER, "out", "", {"seq": 0, "len": 0, "flags": 2}),
+        (10, RECEIVER, "out", "", {"seq": 0, "len": 0, "ack": 1, "flags": 18}),
+        (20, RECEIVER, "retransmit", "", {"seq": 0, "len": 0, "ack": 1, "flags": 18}),
+        (30, RECEIVER, "out", "", ack(1)),
+        (30, RECEIVER, "sack", "", {"seq": 2001, "len": 1000}),
+        (30, RECEIVER, "sack", "", {"seq": 4001, "len": 500}),
+    )
+    said = [one.text for one in lines(log, [], (0, MS), 1, None)]
+    assert said == ["SYN", "SYN-ACK", "again: SYN-ACK", "ACK 1 SACK 2001:3001 4001:4501"]

@@ -10,9 +10,12 @@ from typer.testing import CliRunner
 from tcpassay import _native
 from tcpassay.cli import app
 from tcpassay.errors import UserError
+from tcpassay.isolate.triples import Triple
 from tcpassay.stacks import build
 from tcpassay.substrate import substrate_of
 from tcpassay.substrate.model import with_stack
+from tcpassay.trees.causes import TreeCause
+from tcpassay.trees.pairs import TreePair
 
 PLAN = """
 name = "two"
@@ -90,6 +93,21 @@ def test_a_substrate_replaces_the_tcp_of_the_hosts_that_have_another_one_than_th
     assert said == {"stack.implementation": "smoltcp", "link.loss": "0.1"}
     with pytest.raises(_native.CaseError):
         substrate_of("model:lwip").check({"stack.timestamps": True}, ".")
+
+
+def test_a_cause_names_the_compared_tcps_and_not_the_one_that_stands_for_them_in_the_plan() -> None:
+    rows = [
+        {"case": "c", "seed": 1, "triples": {}, "outcome": "done", "substrate": f"model:exec:./{name}"}
+        for name in ("a", "b")
+    ]
+    pair = TreePair(rows[0], rows[1], packets=True, metrics=(), new=(), gone=())
+    triples = (
+        Triple("receiver/stack.implementation", "model"),
+        Triple("sender/stack.implementation", "smoltcp"),
+    )
+    assert TreeCause(triples, pair, complete=True).text == (
+        "receiver/stack.implementation=model, sender/stack.implementation=exec:./a or exec:./b"
+    )
 
 
 OTHERS = "gvisor, lwip, pytcp, smoltcp@VERSION, gvisor@VERSION, lwip@VERSION, pytcp@VERSION"

@@ -239,7 +239,10 @@ def _segment(connection: Connection, places: Sequence[int], base: int, parts: in
     if one.data:
         said.append(f"data {_span(one, last, base if one.sent == (one.end == End.SENDER) else 1)}")
     else:
-        said.append(f"ACK {_ack(one, base if (one.end == End.RECEIVER) == one.sent else 1)}")
+        acked = base if (one.end == End.RECEIVER) == one.sent else 1
+        said.append(f"ACK {_ack(one, acked)}")
+        if blocks := [_span(block, block, acked) for block in _blocks(connection, places[-1])]:
+            said.append(f"SACK {' '.join(blocks)}")
     if flags:
         said.append(flags)
     if len(places) > 1:
@@ -251,6 +254,14 @@ def _segment(connection: Connection, places: Sequence[int], base: int, parts: in
     if decided := _reason(connection, places[0]):
         said.append(f"({decided})")
     return " ".join(said)
+
+
+def _blocks(connection: Connection, place: int) -> Iterator[Moment]:
+    """The SACK blocks of a segment: the rows behind it."""
+    for one in connection.moments[place + 1 :]:
+        if one.kind != EventKind.SACK or one.end != connection.moments[place].end:
+            return
+        yield one
 
 
 def _span(one: Moment, last: Moment, base: int) -> str:

@@ -163,6 +163,8 @@ def _rows(flows: Ints, pair: list[int]) -> Iterable[int]:
 def flag_words(moment: Moment) -> str:
     """The displayed flags of a segment, and its CE mark."""
     said = [name for bit, name in _FLAGS if moment.flags & bit]
+    if moment.flags & SYN and moment.flags & ACK:
+        said[0] = "SYN-ACK"
     if moment.values.get("ce"):
         said.append("CE")
     return " ".join(said)

@@ -44,7 +44,18 @@ class TreeCause:
     @property
     def text(self) -> str:
         """In words."""
-        return ", ".join(map(str, self.triples)) or "any settings: also with every parameter at its default"
+        return (
+            ", ".join(map(self._text, self.triples))
+            or "any settings: also with every parameter at its default"
+        )
+
+    def _text(self, triple: Triple) -> str:
+        """A setting. The plan of a comparison of TCPs has another value in the place of the two that are compared."""
+        both = [one.get("substrate") or "model" for one in (self.pair.base, self.pair.head)]
+        names = [name.partition(":")[2] for name in both if name.startswith("model:")]
+        if triple.parameter != "implementation" or triple.text == "model" or len(names) < len(both):
+            return str(triple)
+        return f"{triple.path}={' or '.join(names)}"
 
     def as_json(self) -> dict[str, object]:
         """The form for JSON."""
