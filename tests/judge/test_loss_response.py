@@ -101,14 +101,14 @@ def test_an_original_that_its_retransmission_overtook_was_not_lost_though_paws_r
     assert log.judged(folder, RESPONSE) == []
 
 
-def held(threshold: int | None, *, lost: bool = False, **case: str) -> Written:
+def held(threshold: int | None, *, lost: bool = False, copy: float = 401, **case: str) -> Written:
     """A path holds ten segments until 400 ms; a timeout sends the first again, and the first ACK ends it."""
     log = Written(duration=1000).of_a_kernel().transfer(0, 10, rtt=10)
     log.case |= {name.replace("__", "."): value for name, value in case.items()}
     log.event(99, 0, "window", "met by a segment", cwnd_bytes=10_000)
     for i in range(10):
         log.data(110 + i / 100, None if lost and i == 9 else 400 + i / 100, 10_001 + i * 1000)
-    log.fires(320).event(320, 0, "congestion", "Open->Loss: kernel").data(320, 401, 10_001, again=True)
+    log.fires(320).event(320, 0, "congestion", "Open->Loss: kernel").data(320, copy, 10_001, again=True)
     log.event(405, 0, "window", "met by a segment", cwnd_bytes=1000, ssthresh_bytes=5000)
     log.ack(400, 405, 12_001).event(405, 0, "congestion", "Loss->Open: kernel").ack(401, 406, 14_001)
     return log.event(406, 0, "window", "met by a segment", cwnd_bytes=9000, ssthresh_bytes=threshold)
@@ -129,6 +129,10 @@ def test_an_undo_is_not_expected_where_timestamps_or_acks_are_missing(
     case: dict[str, str], folder: Path
 ) -> None:
     assert held(5000, **case).judged(folder, RESPONSE) == []
+
+
+def test_one_ack_of_both_copies_may_echo_the_later_one_and_proves_nothing(folder: Path) -> None:
+    assert held(5000, copy=400).judged(folder, RESPONSE) == []
 
 
 def test_a_reduction_in_which_a_segment_was_lost_stays(folder: Path) -> None:

@@ -241,6 +241,7 @@ mod tests {
             ("stack.fin_wait2", "5s", &[("tcp_fin_timeout", "5")]),
             ("stack.max_rwnd", "100KB", &[("tcp_rmem", "4096 131072 200000")]),
             ("stack.pacing", "150%,110%", &[("tcp_pacing_ss_ratio", "150"), ("tcp_pacing_ca_ratio", "110")]),
+            ("stack.profile", "linux-7.3", &[("tcp_rmem", "4096 131072 33554432")]),
             ("stack.loss_detection", "rack", &[("tcp_recovery", "3")]),
             ("stack.loss_detection", "rack:dsack", &[("tcp_recovery", "1")]),
             (

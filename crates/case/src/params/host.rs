@@ -159,12 +159,12 @@ impl HostSettings {
             passive: false,
             ip: Bytes::new(20),
             gso: None,
-            rules: MemoryRules::Half,
+            rules: if self.profile == Profile::Linux73 { MemoryRules::Measured } else { MemoryRules::Half },
             buffer: Some(self.nic.rx_buffer.unwrap_or(BUFFER)),
             pages: PacketPages::Sender,
         });
         if self.profile == Profile::Linux73 {
-            c.as_linux_7_3();
+            c.delay_acks_below_rto();
         }
     }
 

@@ -337,7 +337,9 @@ impl Reduction<'_> {
         // Every transmission of what was outstanding arrived.
         let cells = self.history.ledger(self.flow).cells(half.segments[first].una, half.segments[last].nxt);
         let again: Vec<&Segment> = half.sent_again(self.mark.place, ended.place).collect();
-        if again.is_empty() || cells.iter().any(|cell| cell.arrivals < cell.sends) {
+        if !again.first().is_some_and(|one| self.proven(one))
+            || cells.iter().any(|cell| cell.arrivals < cell.sends)
+        {
             return;
         }
         let one = self.occurrence(
@@ -360,6 +362,16 @@ impl Reduction<'_> {
                 at(ended.at),
             )
         });
+    }
+
+    /// Whether the receiver acknowledged what was sent again before the second copy arrived, so that its ACK echoes an original. A receiver that
+    /// has both may answer them with one ACK, which echoes the later one (Linux since 6.7, `__tcp_ack_snd_check`).
+    fn proven(&self, again: &Segment) -> bool {
+        let peer = &self.history.halves[self.history.peer(self.flow)].segments;
+        let copies =
+            peer.iter().filter(|s| !s.sent && s.has_data() && s.start <= again.start && again.start < s.end);
+        let answered = peer.iter().find(|s| s.sent && s.ack >= again.end).map(|s| s.at);
+        answered < copies.map(|s| s.at).nth(1) && answered.is_some()
     }
 
     /// Whether a transmission of what a segment repeats never arrived.

@@ -7,7 +7,7 @@ use crate::params::kind::ValueKind;
 use crate::params::linux::Knob;
 use crate::params::row::put;
 use crate::params::words::Words;
-use tcpassay_tcp::{EcnForm, EcnMode};
+use tcpassay_tcp::{EcnForm, EcnMode, Profile};
 
 static ECN: Words<EcnMode, 4> = Words::new([
     ("off", EcnMode::Off),
@@ -30,7 +30,8 @@ pub(super) const ROWS: &[P] = &[
         |h, v| h.stack.ecn = ECN.of(v),
     )
     .linux(&[Knob::Sysctl("tcp_ecn", |_, h| match h.stack.ecn {
-        EcnMode::Accurate => Err("Linux before 6.18 has no accurate ECN; the model supports it"),
+        EcnMode::Accurate if h.profile == Profile::Linux73 => Ok(Some("3".to_owned())),
+        EcnMode::Accurate => Err("Linux before 6.18 has no accurate ECN; the model and a kernel with stack.profile = linux-7.3 support it"),
         EcnMode::Dctcp if h.cc != CcName::DCTCP && !h.cc.is_module() && h.engine != CcEngine::Shim => {
             Err("Linux echoes each mark only with a controller that asks for it (dctcp, a module); the model does so with any")
         }
