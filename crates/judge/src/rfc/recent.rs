@@ -60,7 +60,8 @@ fn on(state: &mut Recent, context: &Context<'_>, step: &Step<'_>, found: &mut Fi
     }
     if step.flags().has(Flags::SYN) {
         if step.event.kind == EventKind::In {
-            state.highest = Some(stamp);
+            // A SYN that its SYN-ACK overtook is older.
+            state.highest = if newer(stamp, state.highest) { Some(stamp) } else { state.highest };
         } else {
             state.last_ack = step.event.ack.or(state.last_ack);
         }
@@ -122,7 +123,8 @@ impl Recent {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Line, ack, data, found, opened, stamped};
+    use super::super::testing::{Line, ack, data, found, opened, stamped, syn};
+    use tcpassay_wire::Flags;
 
     const NOTHING: [Vec<u64>; 0] = [];
 
@@ -160,6 +162,21 @@ mod tests {
         };
         assert_eq!(found("timestamp-recent", &gap(110)), NOTHING);
         assert_eq!(found("timestamp-recent", &gap(130)), [vec![7]]);
+    }
+
+    #[test]
+    fn a_syn_that_its_syn_ack_overtook_is_not_echoed() {
+        let crossed = |echo| {
+            vec![
+                (0, 1, stamped(900, 0, syn(Flags::SYN, 0))),
+                (10_000, 0, stamped(110, 900, syn(Flags::SYN | Flags::ACK, 1))),
+                (10_010, 0, stamped(100, 0, syn(Flags::SYN, 0))),
+                (10_020, 1, stamped(910, 110, ack(1))),
+                (10_030, 1, stamped(910, echo, ack(1))),
+            ]
+        };
+        assert_eq!(found("timestamp-recent", &crossed(110)), NOTHING);
+        assert_eq!(found("timestamp-recent", &crossed(111)), [vec![5]]);
     }
 
     #[test]
