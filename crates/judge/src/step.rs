@@ -310,3 +310,21 @@ pub(crate) trait Rule {
     /// Called after the last row.
     fn end(&mut self, _context: &Context<'_>, _found: &mut Findings) {}
 }
+
+/// A rule with a state for each end.
+pub(crate) struct PerEnd<S> {
+    ends: Vec<S>,
+    on: fn(&mut S, &Context<'_>, &Step<'_>, &mut Findings),
+}
+
+impl<S: Clone + Default + 'static> PerEnd<S> {
+    pub fn rule(flows: usize, on: fn(&mut S, &Context<'_>, &Step<'_>, &mut Findings)) -> Box<dyn Rule> {
+        Box::new(PerEnd { ends: vec![S::default(); flows], on })
+    }
+}
+
+impl<S> Rule for PerEnd<S> {
+    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+        (self.on)(&mut self.ends[step.flow], context, step, found);
+    }
+}

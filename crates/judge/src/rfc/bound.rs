@@ -1,8 +1,9 @@
 //! A rule as data, and what the rules have in common.
 
-use crate::finding::{Findings, Level, Occurrence, Oracle};
+use crate::finding::{Level, Occurrence, Oracle};
 use crate::kinds::{Kinds, Sorts};
 use crate::needs::Need;
+pub(super) use crate::step::PerEnd;
 use crate::step::{Context, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_units::{Dur, Time};
@@ -98,22 +99,4 @@ pub(super) fn settled(context: &Context<'_>, flow: usize) -> Dur {
     const UNKNOWN: Dur = Dur::from_millis(100);
     let answers = context.captured.map(|captured| captured.ends[flow].answers_in.unwrap_or(UNKNOWN));
     answers.unwrap_or(Dur::ZERO).saturating_mul(2).max(Dur::from_millis(10))
-}
-
-/// A rule with a state for each end.
-pub(super) struct PerEnd<S> {
-    ends: Vec<S>,
-    on: fn(&mut S, &Context<'_>, &Step<'_>, &mut Findings),
-}
-
-impl<S: Clone + Default + 'static> PerEnd<S> {
-    pub fn rule(flows: usize, on: fn(&mut S, &Context<'_>, &Step<'_>, &mut Findings)) -> Box<dyn Rule> {
-        Box::new(PerEnd { ends: vec![S::default(); flows], on })
-    }
-}
-
-impl<S> Rule for PerEnd<S> {
-    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        (self.on)(&mut self.ends[step.flow], context, step, found);
-    }
 }

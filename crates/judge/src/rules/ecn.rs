@@ -3,7 +3,7 @@
 use super::ce_change::CeChange;
 use super::names::ECN as NAME;
 use crate::finding::{Findings, Oracle};
-use crate::step::{Context, Rule, Step};
+use crate::step::{Context, PerEnd, Rule, Step};
 use tcpassay_measure::reason::{CongestionCause, WindowCause};
 use tcpassay_measure::{ECT, EventKind};
 use tcpassay_tcp::{CongestionState, EcnMode, StackFlavor};
@@ -66,17 +66,6 @@ struct Half {
     bare: bool,
 }
 
-/// Implements the rules in the documentation of this module.
-pub(super) struct Ecn {
-    halves: Vec<Half>,
-}
-
-impl Ecn {
-    pub fn new(flows: usize) -> Ecn {
-        Ecn { halves: vec![Half::default(); flows] }
-    }
-}
-
 /// Whether a host uses ECN.
 pub(super) fn applies(context: &Context<'_>) -> bool {
     context.any_stack(|stack| stack.ecn != EcnMode::Off)
@@ -89,32 +78,34 @@ fn ace(flags: Flags) -> u64 {
         | u64::from(flags.has(Flags::ECE))
 }
 
-impl Rule for Ecn {
-    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        let half = &mut self.halves[step.flow];
-        let Some(stack) = context.stack(step.flow) else { return };
-        if stack.ecn == EcnMode::Off {
-            return;
-        }
-        if step.event.flags.is_some() && step.flags().has(Flags::SYN) {
-            handshake(half, stack.ecn, step);
-            return;
-        }
-        if !half.agreed || step.end.over || step.end.fin_in.is_some() || step.end.fin_out.is_some() {
-            return;
-        }
-        if half.mode == Mode::Dctcp {
-            half.change.on(context, step, found);
-        }
-        if step.is_arrival() {
-            arrival(half, context, step);
-            answered(half, context, step, found);
-        } else if step.is_sent() && step.is_stream() {
-            echo(half, context, step, found);
-            sent(half, context, step, found);
-        } else {
-            reduction(half, context, step, found);
-        }
+/// The rules of the documentation of this module.
+pub(super) fn rule(flows: usize) -> Box<dyn Rule> {
+    PerEnd::<Half>::rule(flows, on)
+}
+
+fn on(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    let Some(stack) = context.stack(step.flow) else { return };
+    if stack.ecn == EcnMode::Off {
+        return;
+    }
+    if step.event.flags.is_some() && step.flags().has(Flags::SYN) {
+        handshake(half, stack.ecn, step);
+        return;
+    }
+    if !half.agreed || step.end.over || step.end.fin_in.is_some() || step.end.fin_out.is_some() {
+        return;
+    }
+    if half.mode == Mode::Dctcp {
+        half.change.on(context, step, found);
+    }
+    if step.is_arrival() {
+        arrival(half, context, step);
+        answered(half, context, step, found);
+    } else if step.is_sent() && step.is_stream() {
+        echo(half, context, step, found);
+        sent(half, context, step, found);
+    } else {
+        reduction(half, context, step, found);
     }
 }
 

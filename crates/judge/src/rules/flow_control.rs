@@ -4,7 +4,7 @@ use super::cork::Cork;
 use super::names::FLOW_CONTROL as NAME;
 use crate::finding::{Findings, Level, Occurrence, Oracle};
 use crate::needs::Need;
-use crate::step::{Context, Rule, Step};
+use crate::step::{Context, PerEnd, Rule, Step};
 use tcpassay_units::{Dur, Time};
 
 pub(super) const ORACLE: Oracle = Oracle {
@@ -42,30 +42,21 @@ struct Owed {
     told: bool,
 }
 
-/// Implements the rules in the documentation of this module.
-pub(super) struct FlowControl {
-    halves: Vec<Half>,
+/// The rules of the documentation of this module.
+pub(super) fn rule(flows: usize) -> Box<dyn Rule> {
+    PerEnd::<Half>::rule(flows, on)
 }
 
-impl FlowControl {
-    pub fn new(flows: usize) -> FlowControl {
-        FlowControl { halves: vec![Half::default(); flows] }
+fn on(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    if step.is_sent() && step.is_stream() {
+        edge_stays(half, context, step, found);
     }
-}
-
-impl Rule for FlowControl {
-    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        let half = &mut self.halves[step.flow];
-        if step.is_sent() && step.is_stream() {
-            edge_stays(half, context, step, found);
-        }
-        if step.role.receives {
-            update_follows(half, context, step, found);
-            step.deadline(half.owes.filter(|owed| !owed.told).map(|owed| owed.since), PATIENCE);
-        }
-        if step.role.sends {
-            half.cork.on(context, step, found);
-        }
+    if step.role.receives {
+        update_follows(half, context, step, found);
+        step.deadline(half.owes.filter(|owed| !owed.told).map(|owed| owed.since), PATIENCE);
+    }
+    if step.role.sends {
+        half.cork.on(context, step, found);
     }
 }
 

@@ -7,7 +7,7 @@ use super::traced_window::TracedWindow;
 use super::validated_window::ValidatedWindow;
 use crate::finding::{Findings, Oracle};
 use crate::needs::Need;
-use crate::step::{Context, Rule, Step};
+use crate::step::{Context, PerEnd, Rule, Step};
 use tcpassay_measure::EventKind;
 use tcpassay_tcp::EcnMode;
 use tcpassay_wire::Flags;
@@ -50,35 +50,26 @@ struct Half {
     hystart: Hystart,
 }
 
-/// Implements the rules in the documentation of this module.
-pub(super) struct Growth {
-    halves: Vec<Half>,
+/// The rules of the documentation of this module.
+pub(super) fn rule(flows: usize) -> Box<dyn Rule> {
+    PerEnd::<Half>::rule(flows, on)
 }
 
-impl Growth {
-    pub fn new(flows: usize) -> Growth {
-        Growth { halves: vec![Half::default(); flows] }
+fn on(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    if context.of_kernel() {
+        half.traced.on(context, step, found);
+        half.validated.on(context, step, found);
     }
-}
-
-impl Rule for Growth {
-    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        let half = &mut self.halves[step.flow];
-        if context.of_kernel() {
-            half.traced.on(context, step, found);
-            half.validated.on(context, step, found);
-        }
-        if context.shows(step.flow) {
-            half.shown.on(context, step, found);
-        }
-        half.hystart.on(context, step, found);
-        match step.event.kind {
-            EventKind::In if !step.flags().has(Flags::SYN) => half.acked |= half.first.is_some(),
-            // A tail loss probe may send new data beyond the window (RFC 8985 section 7.3).
-            EventKind::TimerFire => half.acked |= half.first.is_some(),
-            EventKind::Out => first_flight(half, context, step, found),
-            _ => {}
-        }
+    if context.shows(step.flow) {
+        half.shown.on(context, step, found);
+    }
+    half.hystart.on(context, step, found);
+    match step.event.kind {
+        EventKind::In if !step.flags().has(Flags::SYN) => half.acked |= half.first.is_some(),
+        // A tail loss probe may send new data beyond the window (RFC 8985 section 7.3).
+        EventKind::TimerFire => half.acked |= half.first.is_some(),
+        EventKind::Out => first_flight(half, context, step, found),
+        _ => {}
     }
 }
 

@@ -5,7 +5,7 @@ use super::names::LOSS_DETECTION as NAME;
 use super::traced_recovery::TracedRecovery;
 use crate::finding::{Findings, Oracle};
 use crate::needs::Need;
-use crate::step::{Context, Rule, Step};
+use crate::step::{Context, PerEnd, Rule, Step};
 use crate::taken::Sent;
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::Timer;
@@ -43,47 +43,38 @@ struct Half {
     settled: (Time, u64),
 }
 
-/// Implements the rules in the documentation of this module.
-pub(super) struct Loss {
-    halves: Vec<Half>,
+/// The rules of the documentation of this module.
+pub(super) fn rule(flows: usize) -> Box<dyn Rule> {
+    PerEnd::<Half>::rule(flows, on)
 }
 
-impl Loss {
-    pub fn new(flows: usize) -> Loss {
-        Loss { halves: vec![Half::default(); flows] }
+fn on(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    // In real time a segment may be sent after the tap has seen an ACK and before the stack processes
+    // it.
+    if !context.in_virtual_time() || !step.role.sends {
+        return;
     }
-}
-
-impl Rule for Loss {
-    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        // In real time a segment may be sent after the tap has seen an ACK and before the stack processes
-        // it.
-        if !context.in_virtual_time() || !step.role.sends {
-            return;
+    if step.at() > half.settled.0 {
+        half.settled = (step.at(), step.before.una);
+    }
+    if context.of_kernel() {
+        half.traced.on(context, step, half.forgiven, found);
+        after_timeout(half, context, step, found);
+    }
+    match step.event.kind {
+        EventKind::TimerFire if step.event.timer() == Some(Timer::Rto) => {
+            half.forgiven = step.end.now.nxt;
         }
-        let half = &mut self.halves[step.flow];
-        if step.at() > half.settled.0 {
-            half.settled = (step.at(), step.before.una);
-        }
-        if context.of_kernel() {
-            half.traced.on(context, step, half.forgiven, found);
-            after_timeout(half, context, step, found);
-        }
-        match step.event.kind {
-            EventKind::TimerFire if step.event.timer() == Some(Timer::Rto) => {
-                half.forgiven = step.end.now.nxt;
+        EventKind::TimerFire if step.event.timer() == Some(Timer::Tlp) => half.probed = Some(step.at()),
+        EventKind::Retransmit => again(half, context, step, found),
+        EventKind::Congestion => {
+            let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor.is_linux());
+            if linux && step.is_undo() {
+                // An undo removes loss marks, and RACK of Linux does not look at those segments again (`tcp_rack_detect_loss`).
+                half.forgiven = half.forgiven.max(step.end.now.nxt);
             }
-            EventKind::TimerFire if step.event.timer() == Some(Timer::Tlp) => half.probed = Some(step.at()),
-            EventKind::Retransmit => again(half, context, step, found),
-            EventKind::Congestion => {
-                let linux = context.stack(step.flow).is_some_and(|stack| stack.flavor.is_linux());
-                if linux && step.is_undo() {
-                    // An undo removes loss marks, and RACK of Linux does not look at those segments again (`tcp_rack_detect_loss`).
-                    half.forgiven = half.forgiven.max(step.end.now.nxt);
-                }
-            }
-            _ => {}
         }
+        _ => {}
     }
 }
 

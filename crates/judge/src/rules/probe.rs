@@ -2,9 +2,9 @@
 
 use super::names::TAIL_LOSS_PROBE as NAME;
 use super::traced_probe::TracedProbe;
-use crate::finding::{Findings, Oracle};
+use crate::finding::Oracle;
 use crate::needs::Need;
-use crate::step::{Context, Rule, Step};
+use crate::step::{PerEnd, Rule};
 use tcpassay_measure::EventKind;
 
 pub(super) const ORACLE: Oracle = Oracle {
@@ -20,19 +20,7 @@ pub(super) const ORACLE: Oracle = Oracle {
     needs: &[Need::Event(EventKind::TimerFire)],
 };
 
-/// Implements the rules in the documentation of this module, for the log of a kernel.
-pub(super) struct Probe {
-    halves: Vec<TracedProbe>,
-}
-
-impl Probe {
-    pub fn new(flows: usize) -> Probe {
-        Probe { halves: vec![TracedProbe::default(); flows] }
-    }
-}
-
-impl Rule for Probe {
-    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        self.halves[step.flow].on(context, step, found);
-    }
+/// The rules of the documentation of this module, for the log of a kernel.
+pub(super) fn rule(flows: usize) -> Box<dyn Rule> {
+    PerEnd::<TracedProbe>::rule(flows, TracedProbe::on)
 }

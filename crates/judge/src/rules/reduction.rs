@@ -4,7 +4,7 @@ use super::bbr_drain::BbrDrain;
 use super::names::WINDOW_REDUCTION as NAME;
 use crate::finding::{Findings, Oracle};
 use crate::needs::Need;
-use crate::step::{Context, Rule, Step};
+use crate::step::{Context, PerEnd, Rule, Step};
 use tcpassay_cc::Arithmetic;
 use tcpassay_measure::EventKind;
 use tcpassay_measure::reason::{CongestionCause, WindowCause};
@@ -68,37 +68,28 @@ impl Entered {
     }
 }
 
-/// Implements the rules in the documentation of this module.
-pub(super) struct Reduction {
-    halves: Vec<Half>,
+/// The rules of the documentation of this module.
+pub(super) fn rule(flows: usize) -> Box<dyn Rule> {
+    PerEnd::<Half>::rule(flows, on)
 }
 
-impl Reduction {
-    pub fn new(flows: usize) -> Reduction {
-        Reduction { halves: vec![Half::default(); flows] }
-    }
-}
-
-impl Rule for Reduction {
-    fn on(&mut self, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
-        let half = &mut self.halves[step.flow];
-        half.drain.on(context, step, found);
-        match step.event.kind {
-            EventKind::In if !step.flags().has(Flags::SYN) => {
-                half.flight = step.before.nxt - step.before.una;
-                half.sacked = step.end.sacked;
-                if step.end.taken.acked > 0 {
-                    half.timed_out = None;
-                }
+fn on(half: &mut Half, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
+    half.drain.on(context, step, found);
+    match step.event.kind {
+        EventKind::In if !step.flags().has(Flags::SYN) => {
+            half.flight = step.before.nxt - step.before.una;
+            half.sacked = step.end.sacked;
+            if step.end.taken.acked > 0 {
+                half.timed_out = None;
             }
-            EventKind::TimerFire => {
-                half.flight = step.end.outstanding();
-                half.sacked = step.end.sacked;
-            }
-            EventKind::Window => window(half, context, step, found),
-            EventKind::Congestion => state(half, context, step, found),
-            _ => {}
         }
+        EventKind::TimerFire => {
+            half.flight = step.end.outstanding();
+            half.sacked = step.end.sacked;
+        }
+        EventKind::Window => window(half, context, step, found),
+        EventKind::Congestion => state(half, context, step, found),
+        _ => {}
     }
 }
 
