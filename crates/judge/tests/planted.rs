@@ -7,7 +7,7 @@ mod runs;
 
 use runs::{Rows, case, recording};
 use tcpassay_case::HostSettings;
-use tcpassay_cc::{ByteCounting, HystartDetect, HystartMode};
+use tcpassay_cc::{HystartDetect, HystartMode};
 use tcpassay_judge::{Level, ORACLES, judge};
 
 const BASE: &Rows = &[("app.duration", "400ms"), ("link.rate", "20Mbit"), ("link.delay", "2ms")];
@@ -67,12 +67,4 @@ fn a_slow_start_that_ends_without_hystarts_condition_is_found() {
     ];
     let both = HystartMode::Linux(HystartDetect::ALL);
     finds("slow start ends before HyStart's condition", &[rows], |host| host.stack.hystart = both);
-}
-
-#[test]
-fn a_slow_start_after_a_timeout_that_does_not_grow_is_found() {
-    let rows: &Rows = &[("stack.sack", "off"), ("link.loss", "10%"), ("app.duration", "4s")];
-    finds("slow start after a timeout hardly grows", &[rows], |host| {
-        (host.stack.byte_counting, host.stack.initial_window) = (ByteCounting::Limit(0), 64);
-    });
 }
