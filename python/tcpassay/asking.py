@@ -118,6 +118,8 @@ class Answered:
     """The other metrics that the plan names, tested for themselves; `None` if it names none."""
     held: tuple[Held, ...] = ()
     """The conditions of the candidates that were left before the last look."""
+    ended: str = ""
+    """Why the runs ended without a decision, in words."""
 
     @property
     def costs(self) -> list[str]:
@@ -186,7 +188,8 @@ class Answered:
             said.append(f"It is not decided whether it is better than {named}{more}.")
         said += self.costs
         looks = f", {plural(self.looks, 'look')}" if self.looks else ""
-        said.append(f"{plural(self.seeds, 'seed')}, {plural(self.runs, 'run')}{looks}.")
+        ended = f"; {self.ended}" if self.ended else ""
+        said.append(f"{plural(self.seeds, 'seed')}, {plural(self.runs, 'run')}{looks}{ended}.")
         return " ".join(said)
 
     def as_json(self) -> dict[str, object]:
@@ -372,8 +375,11 @@ def answered(
         stopped = _stopped(of_case, dropped)
         further = max(math.ceil(_GROWTH * seeds), _least(plan, question, look + 1))
         total = sum(stopped.get(case, further) for case in of_case)
+        ended = f"--time of {question.seconds:g} s is over"
+        if total > question.budget:
+            ended = f"the next look needs {total:,} runs, more than --budget {question.budget}"
         if total > question.budget or clock() - began > question.seconds:
-            return replace(made, beside=_beside(question, results, beside))
+            return replace(made, beside=_beside(question, results, beside), ended=ended)
         seeds = further
 
 

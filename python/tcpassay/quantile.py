@@ -1,8 +1,8 @@
 """The definition of a quantile: nearest rank, as in metrics (`crates/measure`) and in the report (`js/stats.js`).
 
-A quantile is always one of the values; interpolation would show a latency that no packet had. The shift of
-`compare/signedrank.py` is not a quantile of measured values: Hodges and Lehmann define it as the mean of the two middle
-averages if their number is even.
+A quantile is always one of the values; interpolation would show a latency that no packet had. The medians of seeds in
+comparisons and the shift of `compare/signedrank.py` are no quantiles of measured values: they are the mean of the two
+in the middle if their number is even, as usual for the median of a sample.
 """
 
 import math

@@ -23,7 +23,6 @@ from tcpassay.compare.units import Kind, Places, Units, places, units
 from tcpassay.interface import Direction
 from tcpassay.plan.enough import fewest
 from tcpassay.plural import plural
-from tcpassay.quantile import median
 from tcpassay.terminal import number
 
 _ROUNDING: Final = 1e-12
@@ -112,7 +111,9 @@ class Effect:
     """Number of pairs of runs of which one side has no value."""
     median_a: float | None
     median_b: float | None
-    """Over the units. A unit of several runs has their geometric mean, or the mean if a value is not positive."""
+    """Over the units, of an even number the mean of the two in the middle.
+
+    A unit of several runs has their geometric mean, or the mean if a value is not positive."""
     scale: Literal["ratio", "difference"]
     estimate: float | None
     """Over the units that differ: the ratio b / a, or the difference b - a."""
@@ -228,7 +229,7 @@ class _Tested:
         """The median over the units of the values of one side; `None` if there are none."""
         if not len(values):
             return None
-        return median(np.sort(self.units.means(values, positive=self.series.positive)).tolist())
+        return float(np.median(self.units.means(values, positive=self.series.positive)))
 
     def relevance(self, share: float) -> float:
         """The smallest relevant shift, on the scale of the differences."""

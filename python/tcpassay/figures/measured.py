@@ -6,6 +6,7 @@ runs they are from, for the text below the figure.
 
 import math
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
@@ -47,6 +48,8 @@ _WORDS: Final = {"rtt": "RTT", "cwnd": "cwnd", "srtt": "SRTT", "rto": "RTO", "cv
 _APART: Final = re.compile(r"^(-?[0-9.]+)([A-Za-z]+)$")
 _WIDE_PARAMETER: Final = 8
 """A parameter whose levels differ by at least this factor has a logarithmic axis: levels usually double."""
+_ALONG: Final = 20
+"""Characters along the vertical axis of the lowest figure."""
 _BESIDE: Final = 0.007
 """The share of the axis between lines at the same level, so that equal values do not hide each other."""
 _POINTS: Final = 12
@@ -165,7 +168,10 @@ def _value_axis(found: Values, wanted: Wanted, *, means: bool = False, bars: boo
 
 
 def _apply(axes: Axes, axis: _Axis, which: Literal["x", "y"], *, zero: bool) -> None:
-    (axes.set_ylabel if which == "y" else axes.set_xlabel)(axis.label)
+    if which == "y":
+        axes.set_ylabel("\n".join(textwrap.wrap(axis.label, _ALONG)))
+    else:
+        axes.set_xlabel(axis.label)
     if axis.scale == "log":
         log_axis(axes, which)
         low, high = axes.get_ylim() if which == "y" else axes.get_xlim()
@@ -488,7 +494,7 @@ def _heat(found: Values, wanted: Wanted) -> Figure:
     for side in axes.spines.values():
         side.set_visible(False)
     bar = drawn.colorbar(image, ax=axes, pad=0.02, aspect=14)
-    bar.set_label(axis.label)
+    bar.set_label("\n".join(textwrap.wrap(axis.label, _ALONG)))
     bar.outline.set_visible(False)
     return drawn
 

@@ -240,8 +240,8 @@ def _refuse(path: Path, *, replace: bool) -> None:
         raise UserError(message, Place(path))
     if not replace:
         message = (
-            "the folder already has results; continue them with --resume or --extend, replace them with --force, "
-            "or choose another with --out"
+            "the folder already has results; replace them with --force, or choose another with --out (`tcpassay run` "
+            "continues them with --resume or --extend)"
         )
         raise UserError(message, Place(path))
 
