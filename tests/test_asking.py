@@ -93,7 +93,7 @@ def test_noise_is_not_decided_and_the_budget_ends_the_runs(tmp_path: Path) -> No
     assert made.batches[:3] == [2, 8, 12]
     assert made.batches[-1] * 3 <= 100
     assert "It is not decided whether it is better than" in answer.text
-    assert answer.text.endswith("; the next look needs 108 runs, more than --budget 100.")
+    assert answer.text.endswith("; the next look needs 123 runs, more than --budget 100.")
 
 
 def test_a_lost_candidate_runs_no_further_and_the_correction_still_covers_it(tmp_path: Path) -> None:

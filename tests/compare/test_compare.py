@@ -328,7 +328,7 @@ def test_in_80_columns_no_name_of_a_metric_is_folded(tmp_path: Path) -> None:
     lines = printed(of(tmp_path, TEN, [0.9 * x for x in TEN]), width=80).splitlines()
     assert max(map(len, lines)) <= 80
     at = lines.index("goodput: worse, -10.00 % (-10.00 % to -10.00 %)")
-    assert lines[at + 1] == "  a 104 bit/s; b 93.6 bit/s; up 0, down 10 of 10 seeds; p 0.002"
+    assert lines[at + 1] == "  a 104.5 bit/s; b 94.05 bit/s; up 0, down 10 of 10 seeds; p 0.002"
 
 
 def test_the_text_states_that_nothing_differs(tmp_path: Path) -> None:

@@ -365,7 +365,7 @@ def test_with_several_controllers_the_page_says_which_is_better(tmp_path: Path) 
     ]
     # Eight pairs of one sign, corrected for two levels: 2 * 2 / 2^8.
     assert said["rows"][0]["against"] == "reno -28.34 % (-28.47 % to -28.22 %), p 0.016, worse"
-    assert said["rows"][0]["medians"] == "cubic 70.5 bit/s, reno 50.5 bit/s"
+    assert said["rows"][0]["medians"] == "cubic 70.56 bit/s, reno 50.56 bit/s"
 
 
 def test_with_one_controller_the_page_has_no_comparison(tmp_path: Path) -> None:
