@@ -131,7 +131,7 @@ def text(width: int, *, styled: bool) -> str:
         lines += ["", bold(title), *rows([(one.name, one.summary) for one in commands], column)]
     lines += ["", *textwrap.wrap("`tcpassay COMMAND --help` shows its options and an example.", width)]
     lines += textwrap.wrap(
-        "Exit code 0: all is well; 1: a check failed or there is a finding; 2: an error in the input; 3: undecided; "
+        "Exit code 0: all is well; 1: a check failed or a finding is an error; 2: an error in the input; 3: undecided; "
         "70: a bug of tcpassay; 130: interrupted.",
         width,
     )

@@ -1,7 +1,7 @@
 """The command line: reads arguments, calls the package, turns errors into exit codes. It contains no rules.
 
-Exit codes: 0 success, 1 a check or a run failed or there is a finding, 2 an error in the input, 70 a bug of
-tcpassay, 130 interrupted.
+Exit codes: 0 success, 1 a check or a run failed or a finding is an error, 2 an error in the input,
+70 a bug of tcpassay, 130 interrupted.
 """
 
 import os
