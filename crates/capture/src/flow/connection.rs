@@ -230,6 +230,7 @@ impl Connection {
             largest,
             room: half.room(),
             round_trip,
+            usual: half.smoothed.max(round_trip),
         });
     }
 

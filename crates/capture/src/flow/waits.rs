@@ -2,7 +2,8 @@
 //!
 //! The packet that ends a wait shows its cause. Data that leave at once after an ACK waited for it; data that leave without one waited for
 //! the application, or for pacing. Whether everything that was written had been sent shows in the last segment before the wait: a sender that
-//! has more fills its segments. What the packets do not show is unknown, and no time of the application.
+//! has more fills its segments. PSH shows the end of a write only if the sender does not set it on whole trains, as Linux does for segmentation
+//! offload (`__tcp_transmit_skb`, since 5.4). What the packets do not show is unknown, and no time of the application.
 
 use super::stall::is_short;
 use serde::Serialize;
@@ -14,6 +15,11 @@ const AT_ONCE: Dur = Dur::from_micros(50);
 /// A process that waited for the ACK is scheduled within this part of the round trip, and of the wait.
 const WOKEN: u64 = 8;
 const WOKEN_IN_WAIT: u64 = 4;
+/// A paced sender sends as much at once as its rate permits in 1 ms, at least two segments (Linux: `tcp_tso_autosize`, `sk_pacing_shift`).
+const LONGEST_PACE: Dur = Dur::from_millis(2);
+const LEAST_BURST: u64 = 2;
+/// PSH shows ends of writes if a train has none for each of as many with it.
+const PUSHED_TRAINS: u64 = 4;
 /// The number of [`SendLimit`]s, and the place of time that none of them is known to explain.
 const LIMITS: usize = 9;
 const UNKNOWN: usize = LIMITS;
@@ -74,7 +80,7 @@ impl TimeShares {
             ("send buffer", self.time_send_buffer),
             ("receive window", self.time_receive_window),
             ("congestion window (or a full send buffer)", self.time_congestion_window),
-            ("pacing", self.time_pacing),
+            ("pacing (or the queue of the own host)", self.time_pacing),
             ("host queue", self.time_host_queue),
             ("recovery", self.time_recovery),
             ("timers", self.time_timers),
@@ -108,8 +114,9 @@ pub(crate) struct Sent {
     pub largest: u64,
     /// The room in the receive window behind it, if that is known.
     pub room: Option<u64>,
-    /// The shortest round trip.
+    /// The shortest round trip, and the usual one, which has queues.
     pub round_trip: Option<Dur>,
+    pub usual: Option<Dur>,
 }
 
 /// What the receiver said.
@@ -136,6 +143,41 @@ enum Heard {
     Data,
 }
 
+/// Segments that left together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Burst {
+    bytes: u64,
+    /// Bytes since the last PSH before the last packet.
+    train: u64,
+}
+
+/// What a wait after a train with PSH was for, if PSH ended a write, and otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Doubt {
+    /// The application, or unknown.
+    Silence,
+    /// The application, or pacing.
+    Pace,
+    /// Room in the send buffer, or the congestion window.
+    Room,
+}
+
+/// Whether packets of `bytes` that follow each other after `idle` spread what is outstanding over the round trip, up to a factor of two.
+fn spreads(idle: Dur, outstanding: u64, round_trip: Dur, bytes: u64) -> bool {
+    let whole = |dur: Dur| u128::from(dur.as_nanos());
+    whole(idle) * u128::from(outstanding) <= 2 * whole(round_trip) * u128::from(bytes)
+}
+
+impl Doubt {
+    fn limits(self) -> [Limit; 2] {
+        match self {
+            Doubt::Silence => [Some(SendLimit::Application), None],
+            Doubt::Pace => [Some(SendLimit::Application), Some(SendLimit::Pacing)],
+            Doubt::Room => [Some(SendLimit::SendBuffer), Some(SendLimit::CongestionWindow)],
+        }
+    }
+}
+
 /// The time of one sender under each limit, and the wait that has not ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Waits {
@@ -147,6 +189,8 @@ pub(crate) struct Waits {
     heard: Heard,
     /// The last segment with data or its ACK: a timer runs since then.
     active: Time,
+    /// The last segment with data.
+    left: Time,
     /// The window had no room for a segment during the wait.
     shut: bool,
     /// When it had room again.
@@ -167,7 +211,17 @@ pub(crate) struct Waits {
     acknowledged: u64,
     /// The payload of the last packet.
     last: u64,
-    /// The last wait that pacing ended, and the bytes of the packet before it.
+    /// The last packets, which left together.
+    burst: Burst,
+    /// Trains of full segments before a wait: without PSH, and with it.
+    trains: [u64; 2],
+    /// Waits that pacing ended, and an ACK that opened the congestion window.
+    clocks: [u64; 2],
+    /// Time whose cause depends on what PSH means, by [`Doubt`].
+    doubtful: [u64; 3],
+    /// Writes among `writes` that depend on it.
+    doubtful_writes: [u64; 2],
+    /// The last wait that pacing ended, and the bytes that left before it.
     pace: Option<(Dur, u64)>,
     /// Writes while data were outstanding that the window did not delay: after an ACK, and without one.
     writes: [u64; 2],
@@ -177,6 +231,10 @@ pub(crate) struct Waits {
 /// A limit; `None` if the packets show none.
 type Limit = Option<SendLimit>;
 
+fn place(limit: Limit) -> usize {
+    limit.map_or(UNKNOWN, |limit| limit as usize)
+}
+
 impl Waits {
     /// The handshake is done: time counts from now on.
     pub fn begin(&mut self, at: Time) {
@@ -184,10 +242,18 @@ impl Waits {
     }
 
     fn charge(&mut self, until: Time, limit: Limit) {
-        if let Some(since) = self.since.filter(|since| *since < until) {
-            let place = limit.map_or(UNKNOWN, |limit| limit as usize);
-            self.times[place] += until.since(since).as_nanos();
-            self.since = Some(until);
+        let passed = self.pass(until);
+        self.times[place(limit)] += passed;
+    }
+
+    /// The time since the last one that was charged.
+    fn pass(&mut self, until: Time) -> u64 {
+        match self.since.filter(|since| *since < until) {
+            Some(since) => {
+                self.since = Some(until);
+                until.since(since).as_nanos()
+            }
+            None => 0,
         }
     }
 
@@ -262,7 +328,10 @@ impl Waits {
             self.charge(opened, Some(SendLimit::ReceiveWindow));
             self.shut = false;
         }
+        let begins = sent.at.since(self.left) > AT_ONCE;
+        self.trains[usize::from(self.pushed)] += u64::from(begins && self.is_train() && !sent.again);
         let limit = self.limit(sent);
+        let doubt = self.doubt(sent, limit);
         if limit == Some(SendLimit::Timers) {
             self.charge(self.active, self.is_repairing().then_some(SendLimit::Recovery));
         }
@@ -270,16 +339,31 @@ impl Waits {
             // Whatever ended the wait, a paced sender would have waited for its timer at first.
             self.charge(self.paced_until(sent.at), Some(SendLimit::Pacing));
         }
-        if let (Some(SendLimit::Pacing), Some(since)) = (limit, self.since) {
-            self.pace = Some((sent.at.since(since), self.last));
+        let is_paced = limit == Some(SendLimit::Pacing) || doubt == Some(Doubt::Pace);
+        self.clocks[0] += u64::from(is_paced);
+        self.clocks[1] += u64::from(limit == Some(SendLimit::CongestionWindow));
+        let is_sure = self.is_paced(sent, sent.at.since(self.active)) || self.paces();
+        if let Some(since) = self.since.filter(|_| is_paced && is_sure) {
+            self.pace = Some((sent.at.since(since), self.together()));
         }
-        self.charge(sent.at, limit);
+        let writes = if let Some(doubt) = doubt {
+            let passed = self.pass(sent.at);
+            self.doubtful[doubt as usize] += passed;
+            &mut self.doubtful_writes
+        } else {
+            self.charge(sent.at, limit);
+            &mut self.writes
+        };
         if sent.outstanding > 0 {
-            self.writes[0] += u64::from(limit == Some(SendLimit::SendBuffer));
-            self.writes[1] += u64::from(limit == Some(SendLimit::Application));
+            writes[0] += u64::from(limit == Some(SendLimit::SendBuffer));
+            writes[1] += u64::from(limit == Some(SendLimit::Application));
         }
-        self.active = sent.at;
+        (self.active, self.left) = (sent.at, sent.at);
         (self.acknowledged, self.last, self.begun) = (0, sent.len, true);
+        self.burst.bytes = sent.len + if begins { 0 } else { self.burst.bytes };
+        if !sent.again {
+            self.burst.train = sent.len + if begins || self.pushed { 0 } else { self.burst.train };
+        }
         self.heard = Heard::Nothing;
         (self.nxt, self.round_trip) = (sent.nxt, sent.round_trip);
         if sent.again {
@@ -324,6 +408,9 @@ impl Waits {
                 Some(false) => Some(SendLimit::Application),
                 Some(true) if is_long && !self.pushed => Some(SendLimit::Timers),
                 Some(true) if !is_long && self.is_paced(sent, idle) => Some(SendLimit::Pacing),
+                Some(true) if !is_long && !self.pushed && self.is_paced_train(sent) => {
+                    Some(SendLimit::Pacing)
+                }
                 // Without the end of a write more may have been written before; after a round trip a probe for a loss has new data.
                 Some(true) => (self.pushed && !is_long).then_some(SendLimit::Application),
             };
@@ -348,6 +435,8 @@ impl Waits {
             _ if !waits_for_ack && (self.heard == Heard::Data || sent.is_whole == Some(false)) => {
                 Some(SendLimit::Application)
             }
+            // More had been written.
+            Some(true) if !self.pushed => sent.room.map(|_| SendLimit::CongestionWindow),
             // Everything was sent, or earlier ACKs permitted more: the ACK let the application write.
             _ => Some(SendLimit::SendBuffer),
         }
@@ -360,24 +449,66 @@ impl Waits {
         else {
             return Time::ZERO;
         };
-        let nanos = u128::from(wait.as_nanos()) * u128::from(self.last) / u128::from(bytes);
+        let nanos = u128::from(wait.as_nanos()) * u128::from(self.together()) / u128::from(bytes);
         since.saturating_add(Dur::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))).min(at)
     }
 
     /// A paced sender spreads what is outstanding over the round trip.
     fn is_paced(&self, sent: Sent, idle: Dur) -> bool {
-        let whole = |dur: Dur| u128::from(dur.as_nanos());
-        sent.round_trip.is_none_or(|round_trip| {
-            whole(idle) * u128::from(sent.outstanding) <= 2 * whole(round_trip) * u128::from(self.last)
-        })
+        sent.round_trip.is_none_or(|trip| spreads(idle, sent.outstanding, trip, self.last))
+    }
+
+    /// Segmentation offload sends some segments at once, and then pauses for all of them.
+    fn is_paced_train(&self, sent: Sent) -> bool {
+        let idle = sent.at.since(self.left);
+        let is_short = idle <= LONGEST_PACE || self.burst.bytes <= LEAST_BURST * self.segment;
+        is_short && sent.usual.is_none_or(|trip| spreads(idle, sent.outstanding, trip, self.burst.bytes))
+    }
+
+    /// Whether the sender waits for the timer of its pacing rather than for ACKs.
+    fn paces(&self) -> bool {
+        let [timer, ack] = self.clocks;
+        timer > 2 * ack
+    }
+
+    /// What one wait for the timer lets go.
+    fn together(&self) -> u64 {
+        if self.paces() { self.burst.bytes } else { self.last }
+    }
+
+    /// Whether the last packets are a train of full segments, of which PSH may be the sign of segmentation offload.
+    fn is_train(&self) -> bool {
+        self.whole == Some(true) && self.burst.train > self.segment
+    }
+
+    /// Whether PSH ends writes: the sender sends trains without it.
+    fn push_tells(&self) -> bool {
+        let [without, with] = self.trains;
+        PUSHED_TRAINS * without >= with
+    }
+
+    /// What else the wait may have been for, because PSH on a train may be no end of a write.
+    fn doubt(&self, sent: Sent, limit: Limit) -> Option<Doubt> {
+        match limit.filter(|_| self.pushed && self.is_train() && self.begun)? {
+            SendLimit::Application if sent.outstanding > 0 && self.is_paced_train(sent) => Some(Doubt::Pace),
+            SendLimit::Application if sent.outstanding > 0 => Some(Doubt::Silence),
+            SendLimit::SendBuffer => Some(Doubt::Room),
+            _ => None,
+        }
     }
 
     /// The shares of the time up to `end`; `None` without any. `has_finished`: the sender has sent a FIN.
     pub fn shares(&self, end: Time, has_finished: bool) -> Option<TimeShares> {
         let mut whole = *self;
         whole.rest(end, has_finished);
+        let tells = self.push_tells();
+        for doubt in [Doubt::Silence, Doubt::Pace, Doubt::Room] {
+            let [write, other] = doubt.limits();
+            whole.times[place(if tells { write } else { other })] += self.doubtful[doubt as usize];
+        }
         // An application that writes for reasons of its own meets an ACK by chance.
-        let [after_ack, unprompted] = self.writes;
+        let [after_ack, unprompted] =
+            [0, 1].map(|n| self.writes[n] + if tells { self.doubtful_writes[n] } else { 0 });
         if after_ack < 4 * unprompted {
             whole.times[UNKNOWN] += std::mem::take(&mut whole.times[SendLimit::SendBuffer as usize]);
         }
@@ -437,6 +568,7 @@ mod tests {
                 largest: 1000,
                 room: Some(1_000_000),
                 round_trip: Some(Dur::from_millis(20)),
+                usual: Some(Dur::from_millis(20)),
             });
         }
 

@@ -184,6 +184,46 @@ fn full_segments_that_leave_without_an_ack_are_paced_and_a_silence_of_a_round_tr
     assert_eq!(percent(shares), "0 0 0 0 0 4 16 80 0");
 }
 
+/// Full segments that leave together; the last one has PSH, or none has.
+fn train(seq: u32, segments: u32, push: bool, ms: u64) -> Vec<Timed> {
+    (0..segments).map(|n| data(seq + 1400 * n, 1400, push && n + 1 == segments, ms)).collect()
+}
+
+#[test]
+fn psh_on_every_train_of_full_segments_is_no_end_of_a_write() {
+    let trains = |segments: u32, ms: u64| {
+        let mut all: Vec<Timed> = (0..4)
+            .flat_map(|n| train(1001 + n * segments * 1400, segments, true, 20 + u64::from(n) * ms))
+            .collect();
+        all.push(at(ack(1001 + 4 * segments * 1400, 500), 20 + 4 * ms));
+        percent(shares(all))
+    };
+    // Pairs that are spread over the round trip are paced; longer trains after pauses of 12 ms are not.
+    assert_eq!(trains(2, 8), "0 0 0 0 0 75 0 0 25");
+    assert_eq!(trains(5, 12), "0 0 0 0 0 0 0 0 100");
+}
+
+#[test]
+fn psh_ends_a_write_of_a_sender_of_which_other_trains_have_none() {
+    let mut all = train(1001, 4, false, 20);
+    all.push(at(ack(3801, 500), 40));
+    all.extend(train(6601, 4, true, 40));
+    all.extend(train(12_201, 1, false, 52));
+    all.push(at(ack(13_601, 500), 60));
+    assert_eq!(percent(shares(all)), "30 0 0 0 50 0 0 0 20");
+}
+
+#[test]
+fn full_segments_after_several_acks_waited_for_no_room_in_the_send_buffer() {
+    for push in [false, true] {
+        let mut all = train(1001, 12, push, 20);
+        all.extend([at(ack(3801, 500), 38), at(ack(12_201, 500), 40)]);
+        all.extend(train(17_801, 2, push, 40));
+        all.push(at(ack(20_601, 500), 60));
+        assert_eq!(percent(shares(all)), "0 0 0 0 50 0 0 0 50", "PSH: {push}");
+    }
+}
+
 #[test]
 fn a_capture_at_the_receiver_does_not_tell() {
     let packets = vec![
