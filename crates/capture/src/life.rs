@@ -45,6 +45,13 @@ pub(crate) struct Ended {
     pub flows: Vec<FlowSummary>,
 }
 
+impl Ended {
+    /// Its first packet.
+    pub fn start(&self) -> Time {
+        self.flows.first().map_or(Time::ZERO, |flow| Time::from_nanos(flow.start_ns))
+    }
+}
+
 /// The first packet of a connection, from which its state can be computed.
 #[derive(Clone, Copy)]
 pub(crate) struct First {

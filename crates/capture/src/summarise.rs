@@ -11,7 +11,8 @@ use crate::table::Entry;
 use crate::tunnel::Around;
 use crate::words;
 use std::borrow::Cow;
-use tcpassay_units::Time;
+use std::collections::BTreeMap;
+use tcpassay_units::{Dur, Time};
 
 impl Analysis {
     /// The results so far. `interfaces` are those of the reader.
@@ -46,6 +47,15 @@ impl Analysis {
                 flows
             })
             .collect()
+    }
+
+    /// Whether a connection was silent for longer than its round trips explain.
+    pub fn has_stalls(&self) -> bool {
+        self.table.entries().iter().any(|entry| match &entry.state {
+            Life::Open(connection) => connection.halves.iter().any(|half| !half.stalls.is_empty()),
+            Life::Ended(ended) => ended.flows.iter().any(|flow| !flow.stalls.is_empty()),
+            Life::First(_) | Life::Forgotten => false,
+        })
     }
 
     /// ICMP errors, as text, about connections that are described nowhere else: without data, and opened before the capture or at all. The
@@ -85,7 +95,46 @@ impl Analysis {
                 first.push(unopened(connection, place, refused, interfaces, icmp));
             }
         }
+        self.say_who_opened(&mut first);
         (count, first)
+    }
+
+    /// Connections to the same port of the same host, of which both SYNs are in the capture, at the time of those that were not opened.
+    fn say_who_opened(&self, unopened: &mut [Unopened]) {
+        let mut silent: BTreeMap<String, Vec<&mut Unopened>> = BTreeMap::new();
+        for one in unopened.iter_mut().filter(|one| !one.refused) {
+            silent.entry(one.other.clone()).or_default().push(one);
+        }
+        if silent.is_empty() {
+            return;
+        }
+        // Of each, by its place: others that were opened, and whether the capture was taken at their host.
+        let mut others: BTreeMap<u32, (u64, bool)> = BTreeMap::new();
+        for entry in self.table.entries() {
+            let (is_open, place, first) = match &entry.state {
+                Life::Open(connection) => (connection.has_both_syns(), connection.place(0), connection.first),
+                Life::Ended(ended) => (ended.facts.has_handshake, ended.facts.place, ended.start()),
+                Life::First(_) | Life::Forgotten => continue,
+            };
+            if !is_open {
+                continue;
+            }
+            let Some(near) = silent.get(&entry.ends()[1].to_string()) else { continue };
+            for one in near {
+                let from = Time::from_nanos(one.start_ns);
+                let around = Dur::from_nanos(one.duration_ns).saturating_add(AROUND);
+                if first.since(from) <= around && from.since(first) <= AROUND {
+                    let (count, at_host) = others.entry(one.connection).or_default();
+                    *count += 1;
+                    *at_host |= place == Place::Receiver;
+                }
+            }
+        }
+        for one in silent.into_values().flatten() {
+            if let Some((count, at_host)) = others.get(&one.connection) {
+                one.words = format!("{}; {}", one.words, words::others_opened(*count, *at_host));
+            }
+        }
     }
 
     /// A connection whose state is in memory; that of a single packet is made for the call.
@@ -147,6 +196,9 @@ impl Analysis {
 fn name(interfaces: &[Interface], index: usize) -> String {
     interfaces.get(index).map(|one| one.name.clone()).unwrap_or_default()
 }
+
+/// Connections that opened within this time of one that did not.
+const AROUND: Dur = Dur::from_secs(60);
 
 fn unopened(
     connection: &Connection,
@@ -213,6 +265,12 @@ fn flow(
     };
     let routers = near_end(connection, from).is_some_and(|(_, ttl)| ttl.is_some());
     made.words = words::found(&made, connection.answers[from].least(), clock_ns, routers);
+    let ending = made.words.pop();
+    made.words.extend(words::of_handshake(connection, half));
+    if let Some(pause) = half.pause.filter(|pause| pause.fired) {
+        made.words.push(words::forgotten(&made, pause.length, pause.since.since(connection.first)));
+    }
+    made.words.extend(ending);
     made.unknown = unknown(connection, from, half);
     made
 }

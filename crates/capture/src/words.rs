@@ -1,7 +1,8 @@
 //! Findings as text.
 
 use crate::flow::{
-    BlackHole, EcnFeedback, Ending, EndingKind, HalfCounters, Place, StallCause, Stalls, TimeShares,
+    BlackHole, Connection, EcnFeedback, Ending, EndingKind, Half, HalfCounters, Offers, Place, StallCause,
+    Stalls, TimeShares,
 };
 use crate::icmp::{IcmpErrors, IcmpKind};
 use crate::summary::{FlowSummary, RoundTrips};
@@ -112,6 +113,45 @@ pub(crate) fn found(flow: &FlowSummary, to_sender: Option<Dur>, clock_ns: u64, r
     said
 }
 
+/// What the SYNs say of limits of throughput.
+pub(crate) fn of_handshake(connection: &Connection, half: &Half) -> Vec<String> {
+    let mut said = Vec::new();
+    let refused = Offers::refused(connection.offers);
+    if !refused.is_empty() {
+        let window = if refused.contains(&"window scale") { ": no window is larger than 64 KB" } else { "" };
+        said.push(format!(
+            "The SYN offers what the SYN-ACK lacks: {}{window}. The end does not support it, or the path removes it.",
+            refused.join(", ")
+        ));
+    }
+    if half.counters.window_limited_rounds > 0
+        && connection.offers[0].is_some_and(|offers| !offers.has_scale())
+    {
+        said.push("The SYN has no window scale: no window is larger than 64 KB.".to_owned());
+    }
+    let first = half.counters.packets - half.counters.retransmissions.min(half.counters.packets);
+    if Offers::agree_on_ecn(connection.offers) && half.counters.ect == 0 && first > 0 {
+        said.push(format!(
+            "ECN was negotiated, and none of {} is ECN-capable (ECT): the sender does not set it, or the path clears it.",
+            many(half.counters.packets, "data packet")
+        ));
+    }
+    said
+}
+
+/// Nothing was answered after a pause.
+pub(crate) fn forgotten(flow: &FlowSummary, pause: Dur, since: Dur) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
+    let second = since.as_nanos() as f64 / 1e9;
+    format!(
+        "After a pause of {} at {second:.6} nothing of {} was answered any more: a middlebox (NAT, firewall) may have forgotten the \
+         connection, or {} is gone.",
+        time(pause.as_nanos()),
+        flow.sender,
+        flow.receiver
+    )
+}
+
 /// Data that never arrived because of the length of their packets.
 fn black_hole(hole: &BlackHole, icmp: &[IcmpErrors]) -> String {
     let shorter = match hole.passed {
@@ -164,6 +204,20 @@ pub(crate) fn unopened([opener, other]: [&str; 2], syns: u64, duration_ns: u64, 
         (true, _) => format!("{opener} > {other}: {sent} in {passed}, refused by a reset (RST)"),
         (false, 1) => format!("{opener} > {other}: {sent}, no answer"),
         (false, _) => format!("{opener} > {other}: {sent} in {passed}, no answer"),
+    }
+}
+
+/// Other connections to the port of one that was not opened.
+pub(crate) fn others_opened(count: u64, at_host: bool) -> String {
+    let what = many(count, "other connection");
+    if at_host {
+        format!(
+            "{what} to this port opened within a minute, and the capture was taken at its host: its listen queue may be full"
+        )
+    } else {
+        format!(
+            "{what} to this port opened within a minute: the path lost the SYNs or their answers, or the listen queue of the host is full"
+        )
     }
 }
 
@@ -348,6 +402,14 @@ fn stall(flow: &FlowSummary, stalls: &Stalls) -> String {
                 "{to} waited for data: nothing was outstanding, and the application of {from} sent nothing"
             )
         }
+        StallCause::Unanswered => format!(
+            "{from} waited for an answer to data that had been acknowledged: the application of {to} sent nothing until {from} closed the \
+             connection"
+        ),
+        StallCause::OneOfTheApplications => format!(
+            "one of the applications: that of {to} did not answer data that had been acknowledged, or that of {from} had no more to send \
+             before it closed the connection"
+        ),
         StallCause::NoData => {
             format!("no data of {from} arrived: its application, its window or the path")
         }

@@ -5,6 +5,7 @@ use super::ecn::{EcnFeedback, Negotiation};
 use super::ending::{Ending, Ends};
 use super::half::Half;
 use super::kind::Kind;
+use super::offers::Offers;
 use super::path::{Path, Place};
 use super::points::Points;
 use super::response::Response;
@@ -32,6 +33,8 @@ pub(crate) struct Connection {
     /// The timestamp clock of each end.
     pub clocks: [StampClock; 2],
     pub ecn: Negotiation,
+    /// What the SYN of each end offers; `None` if it or some of its options are unknown.
+    pub offers: [Option<Offers>; 2],
     /// The MSS option of each end.
     mss: [Option<u16>; 2],
     /// Number of the SYN of each end.
@@ -50,6 +53,9 @@ pub(crate) struct Connection {
     asked: Option<usize>,
     /// Last packet of each end.
     spoke: [Option<Time>; 2],
+    /// The end that sent the last data, and how often each end sent data after those of the other one.
+    pub talks: Option<usize>,
+    pub turns: [u64; 2],
     /// Packets of each end.
     pub packets: [u64; 2],
     /// FIN of each end, or RST.
@@ -80,6 +86,7 @@ impl Connection {
             scales: [None; 2],
             clocks: [StampClock::default(); 2],
             ecn: Negotiation::default(),
+            offers: [None; 2],
             mss: [None; 2],
             syns: [None; 2],
             whole_syns: [false; 2],
@@ -89,6 +96,8 @@ impl Connection {
             active: at,
             asked: None,
             spoke: [None; 2],
+            talks: None,
+            turns: [0; 2],
             packets: [0; 2],
             finished: [false; 2],
             reset: false,
@@ -128,6 +137,7 @@ impl Connection {
             self.closing.other(from);
         }
         if flags.has(Flags::RST) {
+            let _ = self.silence(from, seen, Kind::Plain, None);
             self.reset = true;
             self.closing.reset(from, at, [0, 1].map(|end| self.halves[end].outstanding()));
         } else if flags.has(Flags::SYN) {
@@ -141,6 +151,7 @@ impl Connection {
         }
         self.is_over = self.reset || self.finished == [true; 2];
         self.packets[from] += 1;
+        self.halves[1 - from].pause = None;
         self.spoke[from] = Some(at);
         self.last = at;
         // If the capture was taken at the sender, the ACK needs no further time, and the round ends with it.
@@ -201,6 +212,10 @@ impl Connection {
         if segment.len == 0 {
             self.halves[from].data(start, seen, round_trip);
             return;
+        }
+        if self.talks != Some(from) && start >= self.halves[from].sequence.nxt {
+            self.talks = Some(from);
+            self.turns[from] += 1;
         }
         let size = self.mss[1 - from].map(|_| self.mss(from));
         let half = &mut self.halves[from];
@@ -316,6 +331,7 @@ impl Connection {
             None => (!seen.cut).then_some(Scale::Absent),
         };
         self.whole_syns[from] = !seen.cut;
+        self.offers[from] = (!seen.cut).then(|| Offers::of(segment));
         self.mss[from] = segment.options.mss;
         // The SYN occupies a position.
         let first = segment.seq + 1;

@@ -5,6 +5,7 @@ use super::copies::{Copies, Print, Shown, Twice};
 use super::ecn::{Counter, EcnFeedback};
 use super::ids::Ids;
 use super::lengths::Lengths;
+use super::offers::Pause;
 use super::path::Path;
 use super::round::{Open, Round, round_trip};
 use super::sacked::Sacked;
@@ -125,6 +126,8 @@ pub(crate) struct Half {
     pub closed: Option<(u64, Dur, Dur)>,
     /// What kept the sender from sending.
     pub waits: Waits,
+    /// The last long pause, if the receiver has sent nothing since.
+    pub pause: Option<Pause>,
     /// The lengths of packets that arrive.
     pub lengths: Lengths,
     /// The highest sequence number of a segment without data.

@@ -6,6 +6,7 @@
 use super::connection::Connection;
 use super::half::Half;
 use super::kind::Kind;
+use super::offers::{LONG_PAUSE, Pause};
 use super::path::Place;
 use super::seen::Seen;
 use super::stall::{self, StallCause};
@@ -16,6 +17,9 @@ use tcpassay_wire::Flags;
 /// (RFC 9293 section 3.8.6.3).
 const LEAST_DELAY: Dur = Dur::from_millis(35);
 const MOST_DELAY: Dur = Dur::from_millis(510);
+
+/// An end that has answered as often is expected to answer again: handshakes of applications have fewer turns.
+const ANSWERS: u64 = 2;
 
 /// What a silence waited for.
 enum Wait {
@@ -56,6 +60,12 @@ impl Connection {
             Wait::GoesOn => return true,
             Wait::Nothing => return false,
         };
+        let half = &mut self.halves[from];
+        if let Some(pause) = &mut half.pause {
+            pause.fired |= cause == StallCause::RetransmissionTimer;
+        } else if seen.segment.len > 0 && half.outstanding() == 0 && length >= LONG_PAUSE {
+            half.pause = Some(Pause { length, since: self.active, fired: false });
+        }
         let receiver = || {
             let half = &self.halves[flow];
             [self.answers[1 - flow].least(), half.smoothed].into_iter().flatten().max()
@@ -70,6 +80,10 @@ impl Connection {
 
     fn wait(&self, from: usize, seen: &Seen<'_>, kind: Kind, start: Option<u64>, length: Dur) -> Wait {
         let (segment, flags) = (&seen.segment, seen.segment.flags);
+        if flags.has(Flags::RST) {
+            let waits = self.talks == Some(from) && self.halves.iter().all(|half| half.outstanding() == 0);
+            return if waits { Wait::For(from, self.without_answer(from)) } else { Wait::Nothing };
+        }
         if flags.has(Flags::SYN) {
             let again = self.syns[from] == Some(segment.seq);
             return if again { Wait::For(from, StallCause::SynTimer) } else { Wait::Nothing };
@@ -118,10 +132,22 @@ impl Connection {
             _ if own.outstanding() > 0 => (from, StallCause::SenderResumed),
             _ if own.missing() > 1 => (from, StallCause::MissingData),
             _ if self.misses(from, seen) => (1 - from, StallCause::MissingData),
+            _ if seen.segment.len == 0 && self.talks == Some(from) && !self.finished[1 - from] => {
+                (from, self.without_answer(from))
+            }
             Left::Late if start == own.sequence.nxt && self.is_for_application(from) => {
                 (from, StallCause::Application)
             }
             _ => (from, StallCause::NoData),
+        }
+    }
+
+    /// What an end waited for that closes the connection after its own data, which were acknowledged.
+    fn without_answer(&self, from: usize) -> StallCause {
+        if self.turns[1 - from] >= ANSWERS {
+            StallCause::Unanswered
+        } else {
+            StallCause::OneOfTheApplications
         }
     }
 

@@ -31,6 +31,12 @@ pub enum StallCause {
     Path,
     /// The sender had nothing outstanding and sent nothing: its application had written nothing.
     Application,
+    /// The data of this end were acknowledged and not answered until it closed the connection, although data of it had been answered before:
+    /// the application of the other end.
+    Unanswered,
+    /// The data of this end were acknowledged, and nothing followed until it closed the connection: the application of the other end did not
+    /// answer, or its own one had no more to send.
+    OneOfTheApplications,
     /// Nothing was outstanding, and no data arrived at the capture: the application, the window of the sender, or the path.
     NoData,
     /// Data that the sender had sent did not arrive at the receiver: the path lost or held them, and the timer of the sender had not sent them
@@ -95,6 +101,10 @@ impl StallTable {
         }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// By cause.
     pub fn take(&self) -> Vec<Stalls> {
         let mut all = self.0.clone();
@@ -139,6 +149,8 @@ pub(crate) fn shortest(
         StallCause::FastRetransmission
         | StallCause::Path
         | StallCause::Application
+        | StallCause::Unanswered
+        | StallCause::OneOfTheApplications
         | StallCause::NoData
         | StallCause::MissingData
         | StallCause::SenderResumed => LONGEST_TRIP,

@@ -2,7 +2,7 @@
 
 use crate::made::{Made, Timed, analyse, by, from_to, handshake, pcap};
 use tcpassay_capture::{BlackHole, EndingKind, FlowSummary, MOST_UNOPENED, StallCause, Summary};
-use tcpassay_wire::Flags;
+use tcpassay_wire::{Ecn, Flags};
 
 /// Milliseconds at which a packet passes the capture, and at which it was sent.
 type When = (u64, u64);
@@ -295,6 +295,93 @@ fn sequence_numbers_show_data_that_never_arrived() {
     let said =
         "1 flow of which no data are in the capture although sequence numbers show that 15.9KB were sent";
     assert!(made.notes.iter().any(|note| note.starts_with(said)), "{:?}", made.notes);
+}
+
+#[test]
+fn an_end_that_closes_after_its_own_data_waited_for_the_application_of_the_other_end() {
+    // Each request of 100 bytes is answered by as many; the last one is acknowledged only.
+    let exchange = |answers: u32| {
+        let mut all = Vec::new();
+        for n in 0..=answers {
+            let (at, own, other) = (220 + 20 * u64::from(n), 11_001 + 100 * n, 5001 + 100 * n);
+            all.push((data(own, 100, true).ack(other), (at, at)));
+            let answer = response(other, if n < answers { 100 } else { 0 }, own + 100);
+            all.push((answer, (at + 20, at + 10)));
+        }
+        let (own, other) = (11_101 + 100 * answers, 5001 + 100 * answers);
+        (all, by(true).seq(own, 0).ack(other).window(500))
+    };
+    let cause = |answers: u32, flags: Flags| {
+        let (mut rest, last) = exchange(answers);
+        rest.push((last.flags(flags), (4000, 4000)));
+        let mut packets = begun(true, true);
+        packets.extend(rest.into_iter().map(|(one, when)| made(one, when, true)));
+        let flow = &summary(&packets).flows[0];
+        let one = flow.stalls.last().expect("a stall");
+        assert_eq!(one.total_ns / 1_000_000, 3760 - 20 * u64::from(answers));
+        one.cause
+    };
+    for flags in [Flags::FIN | Flags::ACK, Flags::RST | Flags::ACK] {
+        assert_eq!(cause(2, flags), StallCause::Unanswered);
+        assert_eq!(cause(0, flags), StallCause::OneOfTheApplications);
+    }
+}
+
+#[test]
+fn nothing_that_is_answered_after_a_pause_is_told() {
+    let told = |answered: bool| {
+        let mut packets = begun(true, false);
+        packets.extend([3220, 3520, 4120].map(|ms| data(11_001, 100, true).at_us(1000 * ms)));
+        packets.extend(answered.then(|| ack(11_101, 500).at_us(4_140_000)));
+        only(&packets)
+            .words
+            .iter()
+            .any(|text| text.starts_with("After a pause of 3.00s at 0.220000 nothing of"))
+    };
+    assert!(told(false));
+    assert!(!told(true));
+}
+
+#[test]
+fn what_the_syn_offers_and_the_syn_ack_lacks_is_told() {
+    let ect = |ecn: Ecn| {
+        let mut packets = handshake(20_000);
+        let asks = Flags::SYN | Flags::ECE | Flags::CWR;
+        packets[0] = by(true).flags(asks).seq(1000, 0).ack(0).window(64_000).scale(7).stamps(1, 0).at_us(0);
+        let accepts = Flags::SYN | Flags::ACK | Flags::ECE;
+        packets[1] = by(false).flags(accepts).seq(5000, 0).ack(1001).window(64_000).at_us(20_000);
+        packets.push(data(1001, 1000, true).ecn(ecn).at_us(20_000));
+        packets.push(ack(2001, 500).at_us(40_000));
+        only(&packets).words.join(" ")
+    };
+    let lacks =
+        "The SYN offers what the SYN-ACK lacks: window scale, timestamps: no window is larger than 64 KB.";
+    let clear = "ECN was negotiated, and none of 1 data packet is ECN-capable (ECT)";
+    for (ecn, cleared) in [(Ecn::NotEct, true), (Ecn::Ect0, false)] {
+        let told = ect(ecn);
+        assert!(told.contains(lacks), "{told}");
+        assert_eq!(told.contains(clear), cleared, "{told}");
+    }
+    let whole = only(&begun(true, true)).words.join(" ");
+    assert!(!whole.contains("lacks") && !whole.contains("ECN"), "{whole}");
+}
+
+#[test]
+fn syns_without_answer_beside_connections_that_opened_may_have_met_a_full_listen_queue() {
+    let told = |at_host: bool, later: u64| {
+        let mut packets = begun(!at_host, false);
+        let syn = from_to("192.0.2.1:40001", "192.0.2.2:80").flags(Flags::SYN).seq(1000, 0).ack(0);
+        packets.push(syn.at_us(1_000_000 * later));
+        summary(&packets).unopened[0].words.clone()
+    };
+    let plain = "192.0.2.1:40001 > 192.0.2.2:80: 1 SYN, no answer";
+    assert_eq!(told(true, 61), plain);
+    let here = "; 1 other connection to this port opened within a minute, and the capture was taken at its host: its listen \
+                queue may be full";
+    assert_eq!(told(true, 50), format!("{plain}{here}"));
+    let elsewhere = "; 1 other connection to this port opened within a minute: the path lost the SYNs or their answers, or the \
+                     listen queue of the host is full";
+    assert_eq!(told(false, 50), format!("{plain}{elsewhere}"));
 }
 
 #[test]
