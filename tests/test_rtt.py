@@ -458,6 +458,9 @@ def test_a_capture_between_the_ends_is_judged_as_far_as_it_allows_and_says_why_n
     assert {"sack-blocks-touch", "timeout-back-off"}.isdisjoint(judged["unjudged"])
     reasons = {end["why"]: end["oracles"] for end in judged["unjudged_ends"]}
     assert any("late-ack" in oracles for why, oracles in reasons.items() if "answers within 500 us" in why)
+    assert set(judged["unjudged"]["late-ack"].split("; or ")) == {
+        why for why, oracles in reasons.items() if "late-ack" in oracles
+    }
 
 
 def test_a_connection_whose_syns_lack_their_options_is_judged_by_what_needs_no_handshake(
@@ -500,6 +503,54 @@ def test_a_capture_whose_time_goes_backwards_is_judged_in_its_order(losses: Run,
     judged = json.loads(invoke("judge", tmp_path / "back.pcapng", "--json").stdout)
     assert judged["judged"] == 1
     assert any("Time goes backwards" in note for note in judged["notes"])
+
+
+def test_a_clock_that_goes_back_by_microseconds_takes_no_oracle_away(losses: Run, tmp_path: Path) -> None:
+    def reasons(back_ns: int) -> set[str]:
+        content, latest = b"", 0
+        for number, (kind, block) in enumerate(capture.blocks(losses.files["sender"].read_bytes())):
+            if kind == 6:
+                at = int.from_bytes(block[12:16], "little") << 32 | int.from_bytes(block[16:20], "little")
+                at, latest = (max(latest - back_ns, 0) if number % 50 == 0 else at), at
+                stamp = (at >> 32).to_bytes(4, "little") + (at & 0xFFFFFFFF).to_bytes(4, "little")
+                content += block[:12] + stamp + block[20:]
+            else:
+                content += block
+        (tmp_path / "back.pcapng").write_bytes(content)
+        judged = json.loads(invoke("judge", tmp_path / "back.pcapng", "--json").stdout)
+        assert any("Time goes backwards" in note for note in judged["notes"])
+        return {end["why"] for end in judged["unjudged_ends"]}
+
+    why = "times of the capture are missing or go backwards"
+    assert why not in reasons(10_000)
+    assert why in reasons(10_001)
+
+
+def test_a_capture_with_stalls_and_without_findings_names_the_command_that_explains_them(
+    losses: Run, tmp_path: Path
+) -> None:
+    content = first = b""
+    for kind, block in capture.blocks(losses.files["sender"].read_bytes()):
+        if kind == 6:
+            at = int.from_bytes(block[12:16], "little") << 32 | int.from_bytes(block[16:20], "little")
+            at += 1_000_000_000
+            stamp = (at >> 32).to_bytes(4, "little") + (at & 0xFFFFFFFF).to_bytes(4, "little")
+            # The first SYN is lost, and sent again after a second.
+            content += b"" if first else block
+            first = first or block
+            content += block[:12] + stamp + block[20:]
+        else:
+            content += block
+    file = tmp_path / "stalled.pcapng"
+    file.write_bytes(content)
+    stalls = [flow["stalls"] for flow in json.loads(invoke("rtt", file, "--json").stdout)["flows"]]
+    assert [one["cause"] for one in stalls[0]] == ["syn_timer"]
+    judged = json.loads(invoke("judge", file, "--json").stdout)
+    assert judged["findings"] == []
+    hint = "connections stalled: `tcpassay rtt {} --summary` says what they waited for"
+    assert hint.format(file) in judged["notes"]
+    quiet = losses.files["sender"]
+    assert hint.format(quiet) not in json.loads(invoke("judge", quiet, "--json").stdout)["notes"]
 
 
 def test_the_packets_that_are_judged_have_a_limit_with_a_message(losses: Run) -> None:

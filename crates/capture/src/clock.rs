@@ -1,11 +1,14 @@
 //! Times of packets: what contradicts the others is recognised, and does not become a time of the analysis.
 
-use tcpassay_units::Time;
+use tcpassay_units::{Dur, Time};
 
 /// A time that is further than this (ten years) from the first time of the capture contradicts it.
 const FARTHEST_NS: u64 = 10 * 365 * 24 * 3600 * 1_000_000_000;
 /// Two successive packets of an interface that contradict the others, but not each other by more than this, show that its clock was set.
 const TOGETHER_NS: u64 = 3600 * 1_000_000_000;
+
+/// A host stamps packets on several processors before it queues them for the capture: their times may be in another order by this.
+pub const CLOCK_DISORDER: Dur = Dur::from_micros(10);
 
 /// The time of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -32,6 +32,7 @@ mod tunnel;
 mod words;
 
 pub use analysis::{Analysis, AnalysisOptions, Placed};
+pub use clock::CLOCK_DISORDER;
 pub use content::CapturedSegment;
 pub use counts::PacketCounts;
 pub use flow::{

@@ -12,7 +12,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::SocketAddr;
-use tcpassay_capture::{Analysis, AnalysisOptions, ConnectionFacts, Place, ReadError, Reader};
+use tcpassay_capture::{
+    Analysis, AnalysisOptions, CLOCK_DISORDER, ConnectionFacts, Place, ReadError, Reader,
+};
 use tcpassay_measure::reason::{StateChange, TcpState};
 use tcpassay_measure::{
     ECT, EventKind, EventRow, Flow, FlowCounters, Header, Reason, Recording, TcpSummary, Triple,
@@ -558,7 +560,9 @@ impl Logged {
         } else if let Some(ttl) = facts.routed[end] {
             let why = format!("the packets of the end have passed routers before the capture (TTL {ttl})");
             lacks.push((Need::AtEnd, why.into()));
-        } else if counts.backwards + counts.timeless + counts.contradictory_times > 0 {
+        } else if counts.most_backwards_ns > CLOCK_DISORDER.as_nanos()
+            || counts.timeless + counts.contradictory_times > 0
+        {
             lacks.push((Need::AtEnd, "times of the capture are missing or go backwards".into()));
         }
         EndLog { lacks, first: self.first[end].max(1), answers_in: facts.answers_in[end] }

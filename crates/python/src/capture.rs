@@ -127,6 +127,7 @@ pub fn capture_judged(
         py.check_signals()?;
     }
     let notes = known.summary_without_flows(reader.interfaces()).notes;
+    let stalled = known.has_stalls();
     let mut reader = open(&path, most_expanded)?;
     let start = reader.next_packet().ok().flatten().and_then(|packet| packet.at_ns).map(Time::from_nanos);
     let mut reader = open(&path, most_expanded)?;
@@ -157,7 +158,7 @@ pub fn capture_judged(
         .map(|one| serde_json::json!({ "why": one.why, "oracles": one.oracles, "flows": one.flows }));
     Ok(serde_json::json!({
         "connections": capture.connections(), "unlogged": capture.unlogged, "cut": capture.cut, "notes": notes,
-        "findings": findings.collect::<serde_json::Value>(),
+        "stalled": stalled, "findings": findings.collect::<serde_json::Value>(),
         "unjudged": unjudged.collect::<serde_json::Value>(),
     })
     .to_string())

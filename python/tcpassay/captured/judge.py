@@ -12,6 +12,9 @@ from tcpassay.judge.folders import Judged, UnjudgedEnd
 from tcpassay.judge.registry import ORACLES, chosen
 from tcpassay.judge.words import repeated
 
+MOST_REASONS = 3
+"""So many reasons are given for an oracle that judges no end."""
+
 
 def judge_capture(
     file: Path,
@@ -36,6 +39,8 @@ def judge_capture(
         raise unreadable(file, error) from None
     made = JUDGED.validate_json(text)
     said = _unlogged(made, limits)
+    if made.stalled and not made.findings:
+        said.append(f"connections stalled: `tcpassay rtt {file} --summary` says what they waited for")
     if made.connections == 0:
         why = "".join(f": {one}" for one in said)
         raise UserError(f"the capture has no TCP connection to judge{why}", Place(file))
@@ -66,12 +71,13 @@ def _unlogged(made: JudgedCapture, limits: Limits) -> list[str]:
 
 
 def _nowhere(ends: list[UnjudgedEnd], number: int) -> dict[str, str]:
-    """The oracles that judge none of the ends, with the first reason."""
+    """The oracles that judge none of the ends, with the first reasons."""
     reasons: dict[str, list[str]] = {}
     for end in ends:
         for oracle in end.oracles:
             reasons.setdefault(oracle, []).append(end.why)
-    return {oracle: reasons[oracle][0] for oracle in ORACLES if len(reasons.get(oracle, ())) == number}
+    nowhere = (oracle for oracle in ORACLES if len(reasons.get(oracle, ())) == number)
+    return {oracle: "; or ".join([*dict.fromkeys(reasons[oracle])][:MOST_REASONS]) for oracle in nowhere}
 
 
 def _finding(one: CaptureFinding) -> Finding:

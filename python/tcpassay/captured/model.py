@@ -287,6 +287,8 @@ class JudgedCapture:
     unlogged: int
     cut: bool
     notes: list[str]
+    stalled: bool
+    """A connection was silent for longer than its round trips explain."""
     findings: list[CaptureFinding]
     unjudged: list[UnjudgedEnds]
 

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
-use tcpassay_capture::{Analysis, AnalysisOptions, ConnectionFacts, Place, Reader};
+use tcpassay_capture::{Analysis, AnalysisOptions, CLOCK_DISORDER, ConnectionFacts, Place, Reader};
 use tcpassay_units::{Dur, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Layout, Segment};
 
@@ -182,7 +182,14 @@ fn one(
         refused: refused.map(str::to_owned),
     };
     if made.refused.is_none() {
-        made.packets = packets.iter().map(|(from, p)| CapturedPacket { sent: *from == end, ..*p }).collect();
+        let mut latest = Time::ZERO;
+        let in_order = |(from, p): &(usize, CapturedPacket)| {
+            // The order of the packets holds if the clock goes back by no more than its disorder.
+            let at = if latest.since(p.at) <= CLOCK_DISORDER { latest.max(p.at) } else { p.at };
+            latest = at;
+            CapturedPacket { at, sent: *from == end, ..*p }
+        };
+        made.packets = packets.iter().map(in_order).collect();
         for instant in made.packets.chunk_by_mut(|a, b| a.at == b.at) {
             order(instant);
         }
