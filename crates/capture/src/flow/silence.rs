@@ -81,7 +81,8 @@ impl Connection {
     fn wait(&self, from: usize, seen: &Seen<'_>, kind: Kind, start: Option<u64>, length: Dur) -> Wait {
         let (segment, flags) = (&seen.segment, seen.segment.flags);
         if flags.has(Flags::RST) {
-            let waits = self.talks == Some(from) && self.halves.iter().all(|half| half.outstanding() == 0);
+            let waits =
+                self.may_expect_answer(from) && self.halves.iter().all(|half| half.outstanding() == 0);
             return if waits { Wait::For(from, self.without_answer(from)) } else { Wait::Nothing };
         }
         if flags.has(Flags::SYN) {
@@ -132,14 +133,19 @@ impl Connection {
             _ if own.outstanding() > 0 => (from, StallCause::SenderResumed),
             _ if own.missing() > 1 => (from, StallCause::MissingData),
             _ if self.misses(from, seen) => (1 - from, StallCause::MissingData),
-            _ if seen.segment.len == 0 && self.talks == Some(from) && !self.finished[1 - from] => {
-                (from, self.without_answer(from))
-            }
+            _ if seen.segment.len == 0 && self.may_expect_answer(from) => (from, self.without_answer(from)),
             Left::Late if start == own.sequence.nxt && self.is_for_application(from) => {
                 (from, StallCause::Application)
             }
             _ => (from, StallCause::NoData),
         }
+    }
+
+    /// Whether an end that closes may have waited for an answer to its own data. One that has paused for its application before, and gone on
+    /// without any data of the other end, expects none.
+    fn may_expect_answer(&self, from: usize) -> bool {
+        let goes_on = self.turns[1 - from] == 0 && self.halves[from].stalls.has(StallCause::Application);
+        self.talks == Some(from) && !self.finished[1 - from] && !goes_on
     }
 
     /// What an end waited for that closes the connection after its own data, which were acknowledged.

@@ -101,6 +101,10 @@ impl StallTable {
         }
     }
 
+    pub fn has(&self, cause: StallCause) -> bool {
+        self.0.iter().any(|one| one.cause == cause)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
