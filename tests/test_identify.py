@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tcpassay import _native
+from tcpassay.capture import blocks
 from tcpassay.captured.followed import End, FollowedCapture, Outcome, Stop
 from tcpassay.captured.identify import STACKS, Answer, identify
 from tcpassay.cli import app
@@ -74,6 +75,35 @@ def test_the_result_for_machines_names_the_frame(linux: Path) -> None:
     [end] = [end for end in told["ends"] if end["stop"] is None]
     assert end["followed"] == end["packets"] > 500
     assert end["acks"] > 200
+
+
+def test_a_clock_that_goes_back_by_microseconds_does_not_end_the_comparison(
+    linux: Path, tmp_path: Path
+) -> None:
+    def stop(back_ns: int) -> str | None:
+        content, moved = b"", 0
+        latest: dict[bytes, int] = {}
+        for kind, block in blocks(linux.read_bytes()):
+            if kind != 6:
+                content += block
+                continue
+            interface = block[8:12]
+            at = int.from_bytes(block[12:16], "little") << 32 | int.from_bytes(block[16:20], "little")
+            before = latest.get(interface, 0)
+            if before > back_ns and at - before <= 1000 and moved < 20:  # an ACK that leaves at once
+                at, moved = before - back_ns, moved + 1
+            latest[interface] = max(at, before)
+            stamp = (at >> 32).to_bytes(4, "little") + (at & 0xFFFFFFFF).to_bytes(4, "little")
+            content += block[:12] + stamp + block[20:]
+        assert moved == 20
+        (tmp_path / "back.pcapng").write_bytes(content)
+        done = invoke("judge", tmp_path / "back.pcapng", "--as", "linux-6.1", "--point", "receiver", "--json")
+        ends = [end for end in json.loads(done.stdout)["ends"] if end["acks"] > 0 or end["stop"]]
+        assert all(end["first"] is None for end in ends)
+        return next((end["stop"]["why"] for end in ends if end["followed"] > 0 and end["stop"]), None)
+
+    assert stop(10_000) is None
+    assert stop(10_001) == "the clock of the capture goes back"
 
 
 def test_identify_names_the_profile_or_says_that_none_fits(linux: Path, foreign: Path) -> None:
