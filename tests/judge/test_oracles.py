@@ -133,6 +133,18 @@ def test_a_timeout_after_the_receivers_own_timer_was_due_is_still_the_receivers_
     assert (finding.severity, finding.host) == (Severity.ERROR, "receiver")
 
 
+def test_a_receiver_that_answers_without_the_data_delays_no_ack_and_has_not_kept_them(folder: Path) -> None:
+    log = Written(duration=600).of_another_tcp(1).transfer(0, 10)
+    log.stacks = [stack | {"shows": ["timer"]} for stack in log.stacks]
+    log.data(10, 10.5, 10001).set_rto(10, 210).fires(210).data(210, 210.5, 10001, again=True)
+    waited = one(log.ack(210.5, 211, 11001).judged(folder / "waits", TIMEOUT))
+    assert (waited.severity, waited.host) == (Severity.WARNING, "sender")
+    assert "delays its ACK until 510.5 ms" in waited.text
+    answered = one(log.ack(10.5, 11, 10001).judged(folder / "answers", TIMEOUT))
+    assert (answered.severity, answered.host) == (Severity.ERROR, "receiver")
+    assert "receiver has not kept what arrived" in answered.text
+
+
 def test_a_copy_that_the_path_made_does_not_hide_a_loss(folder: Path) -> None:
     log = Written(duration=400).transfer(0, 10).segment(5.6, 1, "in", 5001, 1000, 1)
     log.data(10, None, 10001).set_rto(10, 210).fires(210)

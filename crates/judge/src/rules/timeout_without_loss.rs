@@ -113,10 +113,12 @@ impl Timeout<'_> {
         }
     }
 
-    /// The receiver's own timer is to fire later than the sender's did, but no later than it may. Returns whether this is so.
+    /// The receiver's own timer is to fire later than the sender's did, but no later than it may. Returns whether this is so. A
+    /// receiver that has sent something since the arrival delays no ACK.
     fn delayed(&self, arrived: Time, found: &mut Findings) -> bool {
         let delayed = if self.history.recording.header.stacks.is_empty() { DELAYED } else { ALLOWED };
-        if !self.history.of_model() && self.at().since(arrived) < delayed {
+        let silent = self.answer(arrived).is_none();
+        if !self.history.of_model() && silent && self.at().since(arrived) < delayed {
             self.short(arrived, arrived + delayed, None, found);
             return true;
         }
@@ -159,7 +161,8 @@ impl Timeout<'_> {
     fn silent(&self, arrived: Time, found: &mut Findings) {
         let mut rows = vec![self.mark.row];
         let forgotten = self.decided(&self.receiving().forgotten, arrived).first().map(|mark| mark.row);
-        let parts = [self.arrival(arrived), self.last_ack(), forgotten, self.next_sent()];
+        let parts =
+            [self.arrival(arrived), self.answer(arrived), self.last_ack(), forgotten, self.next_sent()];
         rows.extend(parts.into_iter().flatten());
         let one = Occurrence {
             start: arrived,
@@ -173,13 +176,21 @@ impl Timeout<'_> {
             } else {
                 ""
             };
+            let (who, arrival) = (self.history.who(self.receiver()), at(arrived));
+            let silence = ms(self.at().since(arrived).as_nanos());
+            if self.answer(arrived).is_some() {
+                let name = self.history.host_name(self.receiver());
+                return format!(
+                    "{} All of them had arrived at {name} at {arrival}. It answered, and in the {silence} until the timeout it sent no \
+                     ACK beyond position {}. So nothing was lost on the path: {name} has not kept what arrived.{decision}",
+                    self.text(),
+                    self.una,
+                );
+            }
             format!(
-                "{} {} had all of them since {}, and in the {} until the timeout it sent no ACK beyond position {}. So nothing \
-                 was lost; both sides waited, the sender for an ACK and the receiver for more data.{decision}",
+                "{} {who} had all of them since {arrival}, and in the {silence} until the timeout it sent no ACK beyond position \
+                 {}. So nothing was lost; both sides waited, the sender for an ACK and the receiver for more data.{decision}",
                 self.text(),
-                self.history.who(self.receiver()),
-                at(arrived),
-                ms(self.at().since(arrived).as_nanos()),
                 self.una,
             )
         });
@@ -231,6 +242,18 @@ impl Timeout<'_> {
         let last = segments.partition_point(|s| s.at <= arrived);
         let missing = |s: &&crate::history::Segment| !s.sent && s.start < self.nxt && s.end > self.una;
         segments[first..last].iter().rfind(missing).map(|s| s.row)
+    }
+
+    /// The row of the first segment that the receiver sent between the arrival after which nothing was missing and the timeout.
+    fn answer(&self, arrived: Time) -> Option<usize> {
+        let row = self.arrival(arrived)?;
+        let segments = &self.receiving().segments;
+        segments
+            .iter()
+            .skip_while(|s| s.row <= row)
+            .take_while(|s| s.at < self.at())
+            .find(|s| s.sent)
+            .map(|s| s.row)
     }
 
     /// The row of what the receiver sent last before the timer fired.
