@@ -28,7 +28,7 @@ def seeded(content):
     return content[:9] + b"\\n".join(new)
 
 
-own(asked(seeded(first) if mode == "random" else first))
+own(asked(seeded(first) if mode == "random" else first).replace(b"batch=1\\n", b""))
 while (content := read(sys.stdin.buffer)) is not None:
     answer = asked(content)
     if mode == "asleep":

@@ -1,6 +1,7 @@
 """Stacks in processes: what a right one does, and what becomes of a run with a wrong one."""
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +62,7 @@ def damaged(packet):
     return bytes(packet)
 
 
-own(asked(first))
+own(asked(first).replace(b"batch=1\\n", b""))
 while (content := read(sys.stdin.buffer)) is not None:
     answer = asked(content)
     out, at = answer[:12], 12
@@ -182,6 +183,57 @@ sys.exit(7)
     assert "it ended (exit status: 7)" in reason
     assert reason.endswith("the last words")
     assert len(reason) < 1000
+
+
+def test_a_program_that_offers_to_fork_is_started_twice_and_each_further_run_is_a_fork(
+    program: Callable[[str], str], tmp_path: Path
+) -> None:
+    text = f"""
+import os
+import socket
+
+started = os.getpid()
+if first[0] == 11:
+    os.write(1, bytes(4))
+    control = socket.socket(fileno=os.dup(0))
+    while True:
+        told, files, _, _ = socket.recv_fds(control, 1, 2)
+        if not told:
+            os._exit(0)
+        reads, writes = os.pipe()
+        if os.fork() == 0:
+            if made := os.fork():
+                os.setpgid(made, made)
+                os.write(writes, struct.pack("<I", made))
+                os._exit(0)
+            for place, file in enumerate((files[0], files[0], files[1])):
+                os.dup2(file, place)
+            os.closerange(3, 64)
+            read(sys.stdin.buffer)
+            break
+        os.wait()
+        control.sendall(os.read(reads, 4))
+        for file in (*files, reads, writes):
+            os.close(file)
+open({str(tmp_path / "pids")!r}, "a").write(f"{{started}} {{os.getpid()}} {{os.getppid()}}\\n")
+own(HELLO + b"cc\\nfork=1")
+read(sys.stdin.buffer)
+print("the last words", file=sys.stderr, flush=True)
+os._exit(7)
+"""
+    command = program(text)
+    for _ in range(4):
+        outcome, reason = failure(command)
+        assert outcome == "crashed"
+        assert "it ended (exit status: 7)" in reason
+        assert reason.endswith("the last words")
+    runs = [[int(pid) for pid in line.split()] for line in (tmp_path / "pids").read_text().splitlines()]
+    # The first run has a process that was started; then one that was started forks.
+    assert [started == pid for started, pid, _ in runs] == [True, False, False, False]
+    assert len({started for started, _, _ in runs[1:]}) == 1
+    assert {parent for _, _, parent in runs} == {os.getpid()}
+    assert not any(_lives(pid) for _, pid, _ in runs)
+    assert _lives(runs[1][0])
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ fn failed(why: Failure) -> PyErr {
 }
 
 /// The crates `units` and `stack`, and the adapter of smoltcp, by their place in the folder of a build.
-const SOURCES: [(&str, &str); 13] = [
+const SOURCES: [(&str, &str); 14] = [
     ("units/src/data.rs", include_str!("../../units/src/data.rs")),
     ("units/src/lib.rs", include_str!("../../units/src/lib.rs")),
     ("units/src/parse.rs", include_str!("../../units/src/parse.rs")),
@@ -52,6 +52,7 @@ const SOURCES: [(&str, &str); 13] = [
     ("units/src/stream.rs", include_str!("../../units/src/stream.rs")),
     ("units/src/time.rs", include_str!("../../units/src/time.rs")),
     ("stack/src/content.rs", include_str!("../../stack/src/content.rs")),
+    ("stack/src/fork.rs", include_str!("../../stack/src/fork.rs")),
     ("stack/src/lib.rs", include_str!("../../stack/src/lib.rs")),
     ("stack/src/one_cpu.rs", include_str!("../../stack/src/one_cpu.rs")),
     ("stack/src/process.rs", include_str!("../../stack/src/process.rs")),

@@ -13,6 +13,7 @@
 //! This crate depends on `units` and `wire` only: it knows no cases, no applications and no network.
 
 pub mod content;
+mod fork;
 mod one_cpu;
 pub mod process;
 pub mod protocol;
@@ -137,6 +138,15 @@ pub struct Drained {
     pub shown: Vec<(SocketId, Shown)>,
 }
 
+/// What the application of a socket does as soon as its status says that it can.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next<'a> {
+    /// It reads at most this many bytes.
+    Read(usize),
+    /// It writes these bytes, and further ones if there is room for more, unless there is something to read.
+    Write(&'a [u8]),
+}
+
 /// The stack cannot be used any more.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{text}")]
@@ -183,6 +193,16 @@ impl StackError {
 pub trait Stack: Debug {
     /// A packet arrives.
     fn input(&mut self, now: Time, packet: &[u8]) -> Result<(), StackError>;
+    /// A packet arrives, and `next` is what the application of a socket will do about it: a stack may do it in the same step.
+    fn input_then(
+        &mut self,
+        now: Time,
+        packet: &[u8],
+        _socket: SocketId,
+        _next: Next<'_>,
+    ) -> Result<(), StackError> {
+        self.input(now, packet)
+    }
     /// Time has passed: timers that are due fire.
     fn advance(&mut self, now: Time) -> Result<(), StackError>;
     /// The time at which [`Stack::advance`] must be called if nothing else happens before.

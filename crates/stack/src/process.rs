@@ -3,20 +3,21 @@
 //! The process has one socket as its standard input and output, and its own process group, which is killed with everything that it
 //! started when the run ends. Its standard error is read; the last of it is part of the reason when the process fails.
 
+use crate::fork::{self, Running};
 use crate::one_cpu::OneCpu;
 use crate::protocol::{self, Answer, FIELDS, LARGEST, NEVER, Request, VERSION};
-use crate::{Description, Drained, Settings, SocketId, Stack, StackError, StackErrorKind};
+use crate::{Description, Drained, Next, Settings, SocketId, Stack, StackError, StackErrorKind};
 use rustix::net::{RecvFlags, recv};
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process_group, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, kill_process_group, setrlimit};
 use std::collections::{BTreeMap, VecDeque};
-use std::ffi::OsStr;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, PipeReader, Read, Write, pipe};
 use std::net::SocketAddrV4;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -53,7 +54,7 @@ const SHOWN: usize = 5;
 /// A stack in a process.
 pub struct Process {
     name: String,
-    child: Child,
+    child: Running,
     stream: UnixStream,
     said: Arc<Mutex<VecDeque<u8>>>,
     reader: Option<JoinHandle<()>>,
@@ -61,6 +62,12 @@ pub struct Process {
     read: Vec<u8>,
     deadline: u64,
     drained: Drained,
+    /// It performs batches.
+    batches: bool,
+    /// A call that it has performed already: its socket, and where its answer is in `read`.
+    done: Option<(Request, SocketId, Range<usize>)>,
+    /// Of its program.
+    identity: u64,
     _cpu: OneCpu,
 }
 
@@ -84,31 +91,40 @@ impl Process {
     ) -> Result<(Process, Description), StackError> {
         let mut words = command.split_whitespace();
         let program = words.next().ok_or_else(|| StackError::broken("the command is empty"))?;
-        let (stream, theirs) = UnixStream::pair().map_err(|why| StackError::broken(why.to_string()))?;
-        let input = OwnedFd::from(theirs);
-        let output = input.try_clone().map_err(|why| StackError::broken(why.to_string()))?;
-        let mut builder = Command::new(copies.get(&0).map_or(OsStr::new(program), |copy| copy.as_os_str()));
-        let replaced =
-            |(place, word)| copies.get(&(place + 1)).map_or(OsStr::new(word), |copy| copy.as_os_str());
-        builder
-            .arg0(program)
-            .args(words.enumerate().map(replaced))
-            .stdin(Stdio::from(input))
-            .stdout(Stdio::from(output))
-            .stderr(Stdio::piped());
-        builder.process_group(0);
-        bounded(&mut builder, limits.memory);
+        let failed = |why: std::io::Error| StackError::broken(why.to_string());
+        let (stream, theirs) = UnixStream::pair().map_err(failed)?;
+        let (errors, their_errors) = pipe().map_err(failed)?;
+        let (theirs, their_errors) = (OwnedFd::from(theirs), OwnedFd::from(their_errors));
+        let file =
+            |place: usize, word: &str| copies.get(&place).cloned().unwrap_or_else(|| PathBuf::from(word));
+        let start = || {
+            let mut builder = Command::new(file(0, program));
+            let words = command.split_whitespace().enumerate().skip(1);
+            builder.arg0(program).args(words.map(|(place, word)| file(place, word))).process_group(0);
+            bounded(&mut builder, limits.memory);
+            builder
+        };
         let cpu = OneCpu::hold();
-        let mut child = builder
-            .spawn()
-            .map_err(|why| StackError::broken(format!("`{program}` cannot be started: {why}")))?;
-        // The builder holds the child's end of the socket.
-        drop(builder);
+        let files = command.split_whitespace().enumerate().map(|(place, word)| file(place, word));
+        let identity = fork::identity(command, files);
+        let forked = fork::fork(identity, (&theirs, &their_errors), limits.answer, start);
+        let child = if let Some(pid) = forked {
+            // It is the only one that may hold them: their end is that of the process.
+            drop((theirs, their_errors));
+            Running::Forked(pid)
+        } else {
+            let output = theirs.try_clone().map_err(failed)?;
+            let mut builder = start();
+            builder.stdin(Stdio::from(theirs)).stdout(Stdio::from(output)).stderr(Stdio::from(their_errors));
+            // The builder holds the child's ends until it is dropped here.
+            let begun = builder.spawn();
+            Running::Started(
+                begun.map_err(|why| StackError::broken(format!("`{program}` cannot be started: {why}")))?,
+            )
+        };
         let said = Arc::new(Mutex::new(VecDeque::new()));
-        let reader = child.stderr.take().map(|errors| {
-            let said = Arc::clone(&said);
-            std::thread::spawn(move || keep_last(errors, &said))
-        });
+        let kept = Arc::clone(&said);
+        let reader = Some(std::thread::spawn(move || keep_last(errors, &kept)));
         let timeout = stream.set_read_timeout(Some(limits.answer));
         let timeout = timeout.and_then(|()| stream.set_write_timeout(Some(limits.answer)));
         let mut made = Process {
@@ -121,6 +137,9 @@ impl Process {
             read: vec![0; 1 << 16],
             deadline: NEVER,
             drained: Drained::default(),
+            batches: false,
+            done: None,
+            identity,
             _cpu: cpu,
         };
         timeout.map_err(|why| made.failed(StackErrorKind::Broken, &why.to_string()))?;
@@ -159,6 +178,10 @@ impl Process {
         if let Some((option, value)) = asked(settings).into_iter().filter(needed).find(lacking) {
             let why = format!("it has no option `{option}`, which the case sets to `{value}`");
             return Err(self.failed(StackErrorKind::Broken, &why));
+        }
+        self.batches = said.get("batch") == Some(&"1");
+        if said.get("fork") == Some(&"1") {
+            fork::note(self.identity);
         }
         let shows: Vec<String> = said
             .get("shows")
@@ -220,7 +243,12 @@ impl Process {
     /// Sends the request in `frame` at `now`, and reads its answer.
     fn ask(&mut self, now: Time) -> Result<Answer, StackError> {
         let (from, to) = self.exchange()?;
-        let read = protocol::read_answer(&self.read[from..to], &mut self.drained);
+        self.answer(now, from..to)
+    }
+
+    /// Reads the answer to a request at `now` that is at a place in `read`.
+    fn answer(&mut self, now: Time, place: Range<usize>) -> Result<Answer, StackError> {
+        let read = protocol::read_answer(&self.read[place], &mut self.drained);
         let answer =
             read.map_err(|why| self.failed(StackErrorKind::Broken, &format!("its answer is wrong: {why}")))?;
         if let Some(why) = &answer.error {
@@ -232,7 +260,26 @@ impl Process {
     }
 
     fn start(&mut self, request: Request, now: Time) {
+        assert!(self.done.is_none(), "the application did another call than the one that was expected");
         protocol::begin(&mut self.frame, request, now.as_nanos());
+    }
+
+    /// The answer to a call of the application that the process has performed already, or performs now.
+    fn called(
+        &mut self,
+        request: Request,
+        now: Time,
+        socket: SocketId,
+        fields: &[u8],
+    ) -> Result<Answer, StackError> {
+        let expected = |done: &mut (Request, SocketId, Range<usize>)| (done.0, done.1) == (request, socket);
+        if let Some((_, _, place)) = self.done.take_if(expected) {
+            return self.answer(now, place);
+        }
+        self.start(request, now);
+        self.frame.extend_from_slice(&socket.0.to_le_bytes());
+        self.frame.extend_from_slice(fields);
+        self.ask(now)
     }
 
     /// A request about a socket without further fields.
@@ -287,20 +334,18 @@ impl Process {
         let mut status = None;
         // A process that finds the end of its input is about to end.
         while status.is_none() && pause < Duration::from_millis(100) {
-            status = self.child.try_wait().ok().flatten();
+            status = self.child.try_wait();
             if status.is_none() {
                 std::thread::sleep(pause);
                 pause *= 2;
             }
         }
-        self.kill_group();
-        status.or_else(|| self.child.wait().ok())
-    }
-
-    fn kill_group(&self) {
-        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+        if let Some(group) = self.child.group() {
             let _ = kill_process_group(group, Signal::KILL);
         }
+        let status = status.or_else(|| self.child.wait());
+        self.child.reap();
+        status
     }
 }
 
@@ -328,7 +373,7 @@ fn bounded(builder: &mut Command, memory: u64) {
 }
 
 /// Reads standard error until its end and keeps the last of it.
-fn keep_last(mut errors: ChildStderr, said: &Mutex<VecDeque<u8>>) {
+fn keep_last(mut errors: PipeReader, said: &Mutex<VecDeque<u8>>) {
     let mut part = [0; 1024];
     while let Ok(n @ 1..) = errors.read(&mut part) {
         let Ok(mut said) = said.lock() else { return };
@@ -374,6 +419,46 @@ impl Stack for Process {
         self.ask(now).map(drop)
     }
 
+    fn input_then(
+        &mut self,
+        now: Time,
+        packet: &[u8],
+        socket: SocketId,
+        next: Next<'_>,
+    ) -> Result<(), StackError> {
+        if !self.batches {
+            return self.input(now, packet);
+        }
+        self.start(Request::Batch, now);
+        let at = now.as_nanos();
+        protocol::entry(&mut self.frame, Request::Input, at, |frame| frame.extend_from_slice(packet));
+        let size;
+        let (request, fields) = match next {
+            Next::Read(most) => {
+                size = u32::try_from(most).unwrap_or(u32::MAX).to_le_bytes();
+                (Request::Read, &size[..])
+            }
+            Next::Write(data) => (Request::Write, data),
+        };
+        protocol::entry(&mut self.frame, request, at, |frame| {
+            frame.extend_from_slice(&socket.0.to_le_bytes());
+            frame.extend_from_slice(fields);
+        });
+        let (from, to) = self.exchange()?;
+        let lengths = match protocol::read_batch(&self.read[from..to], 2) {
+            Ok(answers) => answers.iter().map(|answer| answer.len()).collect::<Vec<_>>(),
+            Err(why) => {
+                return Err(self.failed(StackErrorKind::Broken, &format!("its answer is wrong: {why}")));
+            }
+        };
+        // Empty: the call was left out, because the status of the socket did not change.
+        if let Some(len) = lengths.get(1).filter(|len| **len > 0) {
+            self.done = Some((request, socket, to - len..to));
+        }
+        let first = from + 4..from + 4 + lengths[0];
+        self.answer(now, first).map(drop)
+    }
+
     fn advance(&mut self, now: Time) -> Result<(), StackError> {
         self.start(Request::Advance, now);
         self.ask(now).map(drop)
@@ -398,10 +483,7 @@ impl Stack for Process {
     }
 
     fn write(&mut self, now: Time, socket: SocketId, bytes: &[u8]) -> Result<usize, StackError> {
-        self.start(Request::Write, now);
-        self.frame.extend_from_slice(&socket.0.to_le_bytes());
-        self.frame.extend_from_slice(bytes);
-        let taken = self.ask(now)?.result as usize;
+        let taken = self.called(Request::Write, now, socket, bytes)?.result as usize;
         if taken > bytes.len() {
             let why = format!("it accepted {taken} of {} bytes", bytes.len());
             return Err(self.failed(StackErrorKind::Broken, &why));
@@ -410,11 +492,8 @@ impl Stack for Process {
     }
 
     fn read(&mut self, now: Time, socket: SocketId, into: &mut [u8]) -> Result<usize, StackError> {
-        self.start(Request::Read, now);
-        self.frame.extend_from_slice(&socket.0.to_le_bytes());
         let most = u32::try_from(into.len()).unwrap_or(u32::MAX);
-        self.frame.extend_from_slice(&most.to_le_bytes());
-        let data = self.ask(now)?.data;
+        let data = self.called(Request::Read, now, socket, &most.to_le_bytes())?.data;
         let Some(place) = into.get_mut(..data.len()) else {
             let why = format!("it returned {} bytes; at most {most} were asked for", data.len());
             return Err(self.failed(StackErrorKind::Broken, &why));

@@ -13,6 +13,9 @@ pub const LARGEST: usize = 16 << 20;
 /// The deadline of a stack that waits for nothing.
 pub const NEVER: u64 = u64::MAX;
 
+/// Bytes of a request in front of its fields: its kind and its time.
+const HEAD: usize = 9;
+
 /// What a request asks for: its first byte. The time in nanoseconds follows (8 bytes), then the fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -37,6 +40,10 @@ pub enum Request {
     Close = 8,
     /// A socket (4).
     Abort = 9,
+    /// Requests, each with its length (4): see [`batch`].
+    Batch = 10,
+    /// Nothing: it forks a process for each run from now on (docs/stacks.md).
+    Fork = 11,
 }
 
 /// Items of an answer.
@@ -130,6 +137,82 @@ pub fn read_answer(content: &[u8], drained: &mut Drained) -> Result<Answer, Stri
         }
     }
     Ok(answer)
+}
+
+/// Adds a request to the batch in `frame`; `fill` writes its fields.
+pub fn entry(frame: &mut Vec<u8>, request: Request, now: u64, fill: impl FnOnce(&mut Vec<u8>)) {
+    let begin = frame.len();
+    frame.extend_from_slice(&[0; 4]);
+    frame.push(request as u8);
+    frame.extend_from_slice(&now.to_le_bytes());
+    fill(frame);
+    finish(&mut frame[begin..]);
+}
+
+/// The answers to the requests of a batch.
+///
+/// # Errors
+/// They are not `most` or fewer, or one ends early.
+pub fn read_batch(content: &[u8], most: usize) -> Result<Vec<&[u8]>, String> {
+    let (mut rest, mut answers) = (Reader(content), Vec::new());
+    while !rest.0.is_empty() {
+        answers.push(rest.counted()?);
+    }
+    if answers.is_empty() || answers.len() > most {
+        return Err(format!("{} answers to a batch of {most} requests", answers.len()));
+    }
+    Ok(answers)
+}
+
+/// The side of the process: performs the requests of a batch with `perform`, whose result is an answer, as far as they apply.
+///
+/// A call (`Write`, `Read`) is what the application does if the request before it changed the status of its socket alone; it is left out if
+/// nothing changed. Everything else, or a deadline before the next request, ends the batch, so that the run decides how to go on.
+///
+/// # Errors
+/// Those of `perform`, and a batch or an answer that cannot be read.
+pub fn batch<E: From<String>>(
+    content: &[u8],
+    mut perform: impl FnMut(&[u8]) -> Result<Vec<u8>, E>,
+) -> Result<Vec<u8>, E> {
+    let (mut rest, mut all) = (Reader(content.get(HEAD..).unwrap_or_default()), Vec::new());
+    let (mut news, mut due) = (Drained::default(), NEVER);
+    while !rest.0.is_empty() {
+        let request = rest.counted()?;
+        let mut head = Reader(request);
+        let (kind, now) = (head.u8()?, head.u64()?);
+        let is_call = kind == Request::Write as u8 || kind == Request::Read as u8;
+        let changed = !news.accepted.is_empty() || !news.changed.is_empty();
+        if due < now || changed && !is_call {
+            break;
+        }
+        let mut answer = Vec::new();
+        if changed || !is_call {
+            let Some(len) = (if is_call { applies(request, &news) } else { Some(request.len()) }) else {
+                break;
+            };
+            answer = perform(&request[..len])?;
+            news = Drained::default();
+            due = read_answer(&answer, &mut news)?.deadline.max(now);
+        }
+        all.extend_from_slice(&u32::try_from(answer.len()).expect("below the largest").to_le_bytes());
+        all.extend_from_slice(&answer);
+    }
+    Ok(all)
+}
+
+/// The length of the call in `request` that an application does at `news`; `None` if it may do something else.
+fn applies(request: &[u8], news: &Drained) -> Option<usize> {
+    let [(socket, status)] = news.changed[..] else { return None };
+    let (named, fields) = request.get(HEAD..)?.split_first_chunk()?;
+    if !news.accepted.is_empty() || u32::from_le_bytes(*named) != socket.0 || status.failed {
+        return None;
+    }
+    if request[0] == Request::Read as u8 {
+        return (status.readable > 0).then_some(request.len());
+    }
+    let fits = status.readable == 0 && (1..=fields.len()).contains(&status.writable);
+    fits.then_some(request.len() - fields.len() + status.writable)
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -253,5 +336,62 @@ mod tests {
             read_answer(&huge, &mut Drained::default()).expect_err("too long"),
             "it ends inside an item"
         );
+    }
+
+    /// A batch of an input at time 0 and a call at `now`, which the process performs with these items as news of the input.
+    /// Returns the requests that it performs, and how many answers there are.
+    fn performed(call: Request, fields: &[u8], now: u64, news: &[u8]) -> (Vec<Vec<u8>>, usize) {
+        let mut frame = Vec::new();
+        begin(&mut frame, Request::Batch, 0);
+        entry(&mut frame, Request::Input, 0, |_| {});
+        entry(&mut frame, call, now, |frame| frame.extend_from_slice(fields));
+        let mut done = Vec::new();
+        let answers: Result<Vec<u8>, String> = batch(&frame[4..], |request| {
+            done.push(request.to_vec());
+            Ok(answer(if done.len() == 1 { news } else { &[] }))
+        });
+        let answers = answers.expect("a right batch");
+        (done, read_batch(&answers, 2).expect("right answers").len())
+    }
+
+    #[test]
+    fn a_call_of_a_batch_is_done_if_the_status_of_its_socket_alone_says_so() {
+        let status = |readable: u8, writable: u8, flags: u8| {
+            [STATUS, 9, 0, 0, 0, flags, readable, 0, 0, 0, writable, 0, 0, 0]
+        };
+        let (socket, other) = (*b"\x09\0\0\0abc", *b"\x08\0\0\0abc");
+        let write = |news: &[u8]| performed(Request::Write, &socket, 0, news);
+        let read = |news: &[u8]| performed(Request::Read, b"\x09\0\0\0\xff\0\0\0", 0, news);
+        let number = |(done, answers): (Vec<Vec<u8>>, usize)| (done.len(), answers);
+        // It writes as many bytes as the status says.
+        let (done, answers) = write(&status(0, 2, ESTABLISHED));
+        assert_eq!((&done[1][9..], answers), (&b"\x09\0\0\0ab"[..], 2));
+        assert_eq!(number(read(&status(5, 7, ESTABLISHED))), (2, 2));
+        // Without news it is left out.
+        assert_eq!(number(write(&[])), (1, 2));
+        assert_eq!(number(read(&[])), (1, 2));
+        // More room than bytes, no room, something to read or nothing, a failure, another socket, two sockets.
+        assert_eq!(number(write(&status(0, 4, ESTABLISHED))), (1, 1));
+        assert_eq!(number(write(&status(0, 0, ESTABLISHED))), (1, 1));
+        assert_eq!(number(write(&status(5, 2, ESTABLISHED))), (1, 1));
+        assert_eq!(number(read(&status(0, 2, ESTABLISHED))), (1, 1));
+        assert_eq!(number(read(&status(5, 0, CLOSED | FAILED))), (1, 1));
+        assert_eq!(number(performed(Request::Write, &other, 0, &status(0, 2, ESTABLISHED))), (1, 1));
+        let both = [status(5, 2, ESTABLISHED), [STATUS, 8, 0, 0, 0, 1, 5, 0, 0, 0, 0, 0, 0, 0]].concat();
+        assert_eq!(number(read(&both)), (1, 1));
+        let accepted = [ACCEPTED, 9, 0, 0, 0, 0x89, 0x13, 10, 0, 0, 1, 0, 0x80];
+        assert_eq!(number(read(&[&status(5, 2, ESTABLISHED)[..], &accepted].concat())), (1, 1));
+    }
+
+    #[test]
+    fn a_batch_ends_before_a_time_behind_the_deadline_and_before_another_request_after_news() {
+        // The deadline of these answers is 7.
+        let number = |(done, answers): (Vec<Vec<u8>>, usize)| (done.len(), answers);
+        assert_eq!(number(performed(Request::Input, &[], 7, &[])), (2, 2));
+        assert_eq!(number(performed(Request::Input, &[], 8, &[])), (1, 1));
+        let status = [STATUS, 9, 0, 0, 0, ESTABLISHED, 5, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(number(performed(Request::Input, &[], 7, &status)), (1, 1));
+        assert_eq!(read_batch(&[], 2).expect_err("no answer"), "0 answers to a batch of 2 requests");
+        assert_eq!(read_batch(&[0; 12], 2).expect_err("too many"), "3 answers to a batch of 2 requests");
     }
 }

@@ -5,12 +5,12 @@ use crate::completion::AppCompletion;
 use crate::endpoint::AppEndpoint;
 use crate::schedule::{ConnKey, HostIndex, TrafficSchedule};
 use crate::sockets::{SocketId, Sockets};
-use crate::spec::Reboot;
+use crate::spec::{Behaviour, Reboot};
 use crate::timer::AppTimer;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use tcpassay_units::Time;
+use tcpassay_units::{Bytes, Time};
 
 /// All applications of one host; see the [crate](crate) for the order of calls.
 #[derive(Clone, Debug)]
@@ -136,6 +136,14 @@ impl Apps {
         let end = &self.ends[slot.0 as usize];
         let spec = &self.schedule.parts()[usize::from(end.key.part)].spec;
         end.is_sink() && spec.read_size.is_none() && spec.read_rate.is_none()
+    }
+
+    /// If what arrives is read at once, before anything else is done: the largest number of bytes of a call.
+    pub fn reads_at_once(&self, slot: SocketId) -> Option<Bytes> {
+        let end = &self.ends[slot.0 as usize];
+        let spec = &self.schedule.parts()[usize::from(end.key.part)].spec;
+        let at_once = spec.read_rate.is_none() && spec.behaviour != Behaviour::Exchange;
+        at_once.then(|| spec.read_size.unwrap_or(Bytes::MAX))
     }
 
     /// The connection failed (reset, refused, timed out). Its transfers are recorded as failed and the socket id is

@@ -95,7 +95,7 @@ def check(command: str) -> Iterator[Checked]:
         yield Checked(what, _unfinished(first))
         yield Checked(f"{what}: a second run is the same", _differs(first, scene, plain))
         for mode, name in (
-            ("slow", "the same with delayed answers"),
+            ("slow", "the same with delayed answers and without batches"),
             ("again", "it is quiet when it answers"),
         ):
             between = f"exec:{sys.executable} -m tcpassay.stacks.proxy {mode} {command}"

@@ -287,8 +287,8 @@ impl Hosts for SimHosts {
             Err(_) if self.real.get(usize::from(host.0)).is_some_and(Option::is_some) => {
                 let packet = packet.clone();
                 let host = usize::from(host.0);
-                if let Some((real, stacks, _)) = self.real(host) {
-                    real.arrival(stacks, net, &packet);
+                if let Some((real, stacks, apps)) = self.real(host) {
+                    real.arrival(stacks, net, apps, &packet);
                 }
                 self.settle(net, host);
             }

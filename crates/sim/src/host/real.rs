@@ -20,7 +20,7 @@ use tcpassay_measure::{
 };
 use tcpassay_stack::process::Commands;
 use tcpassay_stack::{
-    Description, Drained, SocketId as StackSocket, SocketStatus, Stack, StackError, content,
+    Description, Drained, Next, SocketId as StackSocket, SocketStatus, Stack, StackError, content,
 };
 use tcpassay_units::{Dur, Seed, Time};
 use tcpassay_wire::codec::Envelope;
@@ -70,14 +70,18 @@ const STEP: usize = 32_768;
 #[derive(Debug)]
 struct RealEnd {
     slot: SocketId,
+    /// The entry of its connection.
+    place: usize,
     /// The flow that it sends, and that it receives.
     out: FlowId,
     into: FlowId,
     status: SocketStatus,
     written: u64,
     read: u64,
-    /// A write was not accepted completely.
-    blocked: bool,
+    /// Bytes of the last write that were not accepted.
+    wanted: u64,
+    /// Position up to which the peer had acknowledged then.
+    acked: u64,
     open_reported: bool,
     close_reported: bool,
 }
@@ -96,6 +100,8 @@ struct RealFlow {
     acked_out: u64,
     /// The last SYN of the peer that opens another connection from the same port.
     opens_again: Option<Segment>,
+    /// The socket of its application.
+    socket: Option<StackSocket>,
 }
 
 /// Segments of an end, for the summary of its flow.
@@ -183,7 +189,7 @@ impl RealHost {
     }
 
     /// A segment of the network arrives.
-    pub fn arrival(&mut self, stacks: &mut Stacks, net: &mut Core, packet: &Packet) {
+    pub fn arrival(&mut self, stacks: &mut Stacks, net: &mut Core, apps: &Apps, packet: &Packet) {
         let now = net.now();
         self.fires = false;
         let Some(place) = stacks.place_of(packet.flow) else { return };
@@ -225,6 +231,7 @@ impl RealHost {
             Some((at, _)) => content::bytes(flow.into.0, at.saturating_sub(1), segment.len as usize),
             None => &[],
         };
+        let (acked, socket) = (flow.acked, flow.socket);
         let (from, to) = stacks.addresses(place, packet.src);
         self.identification = self.identification.wrapping_add(1);
         let envelope =
@@ -232,7 +239,12 @@ impl RealHost {
         self.packet.clear();
         whole::encode(&envelope, segment, payload, &mut self.packet)
             .expect("a segment of the network fits a packet");
-        let taken = self.stack.input(now, &self.packet);
+        let expected =
+            socket.and_then(|socket| Some((socket, self.ends.get(&socket)?.next(apps, segment.len, acked)?)));
+        let taken = match expected {
+            Some((socket, call)) => self.stack.input_then(now, &self.packet, socket, call),
+            None => self.stack.input(now, &self.packet),
+        };
         self.note(taken);
     }
 
@@ -408,6 +420,7 @@ impl RealHost {
                 acked: 0,
                 acked_out: 0,
                 opens_again: None,
+                socket: None,
             }
         })
     }
@@ -459,16 +472,19 @@ impl RealHost {
         let (_, out, into) = stacks.end_at(place, self.id);
         let end = RealEnd {
             slot,
+            place,
             out,
             into,
             status: SocketStatus::default(),
             written: 0,
             read: 0,
-            blocked: false,
+            wanted: 0,
+            acked: 0,
             open_reported: false,
             close_reported: false,
         };
         self.ends.insert(socket, end);
+        self.flow(stacks, place).socket = Some(socket);
         self.shown.attach(socket, place, out);
         let at = slot.0 as usize;
         if at >= self.slots.len() {
@@ -482,7 +498,7 @@ impl RealHost {
         let now = net.now();
         let Some(end) = self.ends.get_mut(&socket) else { return };
         let (slot, status) = (end.slot, end.status);
-        let mut news = status.readable > 0 || end.blocked && status.writable > 0;
+        let mut news = status.readable > 0 || end.wanted > 0 && status.writable > 0;
         news |= status.established && !end.open_reported || status.end_of_stream && !end.close_reported;
         end.open_reported |= status.established;
         end.close_reported |= status.end_of_stream;
@@ -507,6 +523,20 @@ impl RealHost {
         for flow in self.logs.values() {
             flow.summarise(stacks);
         }
+    }
+}
+
+impl RealEnd {
+    /// What the application will do about a segment with `len` bytes, after which the peer has acknowledged up to `acked`, if that is certain.
+    fn next(&self, apps: &Apps, len: u32, acked: u64) -> Option<Next<'static>> {
+        if len > 0 {
+            let most = apps.reads_at_once(self.slot)?.get();
+            return Some(Next::Read(usize::try_from(most).map_or(STEP, |most| most.min(STEP))));
+        }
+        // The room that the ACK makes, if there was none.
+        let room = (acked - self.acked).min(self.wanted).min(STEP as u64);
+        let room = usize::try_from(room).expect("at most a step");
+        (room > 0).then(|| Next::Write(content::bytes(self.out.0, self.written, room)))
     }
 }
 

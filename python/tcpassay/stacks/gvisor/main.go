@@ -181,6 +181,9 @@ type host struct {
 	random    *seeded
 	// isn is that of the first connection if it is set, and not negative.
 	isn int64
+	// news are the sockets whose status the last request changed, and whether it accepted a connection.
+	news     []uint32
+	accepted bool
 	// variables are where an endpoint keeps its variables; nil if they are not shown.
 	variables *variables
 }
@@ -558,6 +561,7 @@ func (h *host) request(content []byte) []byte {
 				break
 			}
 			h.configure(e)
+			h.accepted = true
 			remote, _ := e.GetRemoteAddress()
 			number := uint32(len(h.sockets))
 			h.sockets = append(h.sockets, &socket{endpoint: e, queue: queue})
@@ -586,6 +590,7 @@ func (h *host) request(content []byte) []byte {
 		}
 		if told := h.status(s); told != s.told {
 			s.told = told
+			h.news = append(h.news, uint32(number))
 			items = binary.LittleEndian.AppendUint32(append(items, 3), uint32(number))
 			items = append(items, told[:9]...)
 		}
@@ -593,6 +598,50 @@ func (h *host) request(content []byte) []byte {
 	answer := binary.LittleEndian.AppendUint64(nil, h.clock.deadline())
 	answer = binary.LittleEndian.AppendUint32(answer, result)
 	return append(answer, items...)
+}
+
+// batch answers the requests of a batch as far as they apply (docs/stacks.md): a call is what the application does if the request before it
+// changed the status of its socket alone.
+func (h *host) batch(content []byte) (all []byte) {
+	due := ^uint64(0)
+	h.news, h.accepted = nil, false
+	for rest := content[9:]; len(rest) > 0; {
+		length := binary.LittleEndian.Uint32(rest)
+		one := rest[4 : 4+length]
+		rest = rest[4+length:]
+		now, isCall := binary.LittleEndian.Uint64(one[1:]), one[0] == 5 || one[0] == 6
+		changed := h.accepted || len(h.news) > 0
+		if due < now || changed && !isCall {
+			break
+		}
+		if isCall && !changed {
+			all = binary.LittleEndian.AppendUint32(all, 0)
+			continue
+		}
+		if isCall {
+			number := binary.LittleEndian.Uint32(one[9:])
+			if h.accepted || len(h.news) != 1 || h.news[0] != number {
+				break
+			}
+			told := h.sockets[number].told
+			readable, writable := binary.LittleEndian.Uint32(told[1:]), binary.LittleEndian.Uint32(told[5:])
+			if told[0]&8 != 0 || (one[0] == 6) != (readable > 0) {
+				break
+			}
+			if one[0] == 5 {
+				if writable == 0 || int(writable) > len(one)-13 {
+					break
+				}
+				one = one[:13+writable]
+			}
+		}
+		h.news, h.accepted = nil, false
+		answer := h.request(one)
+		due = max(binary.LittleEndian.Uint64(answer), now)
+		all = binary.LittleEndian.AppendUint32(all, uint32(len(answer)))
+		all = append(all, answer...)
+	}
+	return all
 }
 
 func version() string {
@@ -683,8 +732,13 @@ func main() {
 		shows = "\nshows=snd_una,snd_nxt,snd_wnd,rcv_nxt,rcv_wnd,cwnd,ssthresh,srtt,rto,timer"
 	}
 	send([]byte("name=gvisor\nversion=" + version() + "\ngranularity_ns=1\n" +
-		"options=cc,send_buffer,receive_buffer,nagle,keepalive_ns,user_timeout_ns,isn" + shows))
+		"options=cc,send_buffer,receive_buffer,nagle,keepalive_ns,user_timeout_ns,isn\nbatch=1" + shows))
 	for {
-		send(h.request(receive()))
+		if content := receive(); content[0] == 10 {
+			send(h.batch(content))
+		} else {
+			h.news = h.news[:0]
+			send(h.request(content))
+		}
 	}
 }

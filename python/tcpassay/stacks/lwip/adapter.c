@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { INPUT = 1, ADVANCE, LISTEN_AT, CONNECT, WRITE, READ, SHUTDOWN, CLOSE, ABORT };
+enum { INPUT = 1, ADVANCE, LISTEN_AT, CONNECT, WRITE, READ, SHUTDOWN, CLOSE, ABORT, BATCH };
 enum { PACKET = 1, ACCEPTED, STATUS, DATA, ERROR_TEXT, STATE };
 enum { ESTABLISHED_FLAG = 1, END_OF_STREAM = 2, CLOSED_FLAG = 4, FAILED = 8 };
 /* The fields of a state, all of which are shown: seven of 4 bytes, three of 8. */
@@ -47,6 +47,9 @@ struct socket {
 
 static struct socket **sockets;
 static uint32_t socket_count;
+
+/* Connections that the last request accepted and sockets whose status it changed, and the last of these. */
+static uint32_t accepted_count, changed_count, changed_socket;
 
 static void add(struct bytes *to, const void *from, size_t len) {
   if (to->len + len > to->room) {
@@ -184,6 +187,7 @@ static struct socket *attach(struct tcp_pcb *pcb) {
 static err_t accepted(void *argument, struct tcp_pcb *pcb, err_t error) {
   (void)argument;
   if (error != ERR_OK || pcb == NULL) return ERR_VAL;
+  accepted_count++;
   add_number(&items, ACCEPTED, 1);
   add_number(&items, socket_count, 4);
   add_number(&items, pcb->local_port, 2);
@@ -310,6 +314,8 @@ static void report_changes(void) {
     status(sockets[at], told);
     if (memcmp(told, sockets[at]->told, sizeof told) == 0) continue;
     memcpy(sockets[at]->told, told, sizeof told);
+    changed_count++;
+    changed_socket = at;
     add_number(&items, STATUS, 1);
     add_number(&items, at, 4);
     add(&items, told, STATUS_LEN);
@@ -437,6 +443,50 @@ static void begin(char *settings) {
   netif_set_link_up(&device);
 }
 
+/* Adds the answer to a request to `out`. */
+static void perform_at(const uint8_t *content, size_t len, struct bytes *out) {
+  items.len = accepted_count = changed_count = 0;
+  now_ns = number(content + 1, 8);
+  sys_check_timeouts();
+  note_tick();
+  uint32_t result = perform(content, len);
+  report_changes();
+  add_number(out, deadline(), 8);
+  add_number(out, result, 4);
+  add(out, items.at, items.len);
+}
+
+/* The length of the call in a request that the application does after the last one; 0 if it may do something else. */
+static size_t applies(const uint8_t *content, size_t len) {
+  if (len < HEAD + 4 || accepted_count > 0 || changed_count != 1 || number(content + HEAD, 4) != changed_socket) return 0;
+  const uint8_t *told = sockets[changed_socket]->told;
+  uint64_t unread = number(told + 1, 4), writable = number(told + 5, 4);
+  if (told[0] & FAILED) return 0;
+  if (content[0] == READ) return unread > 0 ? len : 0;
+  return unread == 0 && writable > 0 && writable <= len - HEAD - 4 ? HEAD + 4 + writable : 0;
+}
+
+/* Adds the answers to the requests of a batch, as far as they apply, each with its length (docs/stacks.md). */
+static void batch(const uint8_t *content, size_t len, struct bytes *out) {
+  uint64_t due = UINT64_MAX;
+  accepted_count = changed_count = 0;
+  for (size_t at = HEAD; at + 4 + HEAD <= len;) {
+    const uint8_t *one = content + at + 4;
+    size_t size = number(content + at, 4), begin = out->len;
+    uint64_t now = number(one + 1, 8);
+    int is_call = one[0] == WRITE || one[0] == READ, changed = accepted_count + changed_count > 0;
+    if (size < HEAD || size > len - at - 4) abort();
+    at += 4 + size;
+    if (due < now || (changed && !is_call)) return;
+    if (is_call && changed && (size = applies(one, size)) == 0) return;
+    add_number(out, 0, 4);
+    if (is_call && !changed) continue;
+    perform_at(one, size, out);
+    due = LWIP_MAX(number(out->at + begin + 4, 8), now);
+    for (int i = 0; i < 4; i++) out->at[begin + i] = (uint8_t)((out->len - begin - 4) >> (8 * i));
+  }
+}
+
 int main(void) {
   struct bytes out = {0};
   size_t len;
@@ -446,7 +496,7 @@ int main(void) {
   begin((char *)content + HEAD);
   int said = snprintf(about, sizeof about,
                       "name=lwip\nversion=%s, window scaling, SACK\ngranularity_ns=%d\n"
-                      "options=send_buffer,receive_buffer,nagle,keepalive_ns,isn\n"
+                      "options=send_buffer,receive_buffer,nagle,keepalive_ns,isn\nbatch=1\n"
                       "shows=snd_una,snd_nxt,snd_wnd,rcv_nxt,rcv_wnd,cwnd,ssthresh,srtt,rto,timer\n",
                       LWIP_VERSION_STRING, NS_PER_MS);
   add(&out, about, (size_t)said);
@@ -454,15 +504,11 @@ int main(void) {
   for (;;) {
     content = request(&len);
     if (len < HEAD) abort();
-    items.len = out.len = 0;
-    now_ns = number(content + 1, 8);
-    sys_check_timeouts();
-    note_tick();
-    uint32_t result = perform(content, len);
-    report_changes();
-    add_number(&out, deadline(), 8);
-    add_number(&out, result, 4);
-    add(&out, items.at, items.len);
+    out.len = 0;
+    if (content[0] == BATCH)
+      batch(content, len, &out);
+    else
+      perform_at(content, len, &out);
     answer(&out);
   }
 }

@@ -2,9 +2,14 @@
 
 PyTCP runs on asyncio. Its event loop and the clocks of the module `time` show the time of the request, and the
 sources of random numbers are seeded. Packets pass through a pair of sockets, which PyTCP takes for a TUN device.
+
+PyTCP takes half a second to start. A process that has imported it forks one for each run.
 """
 
 import asyncio
+import ctypes
+import functools
+import gc
 import importlib
 import importlib.metadata
 import math
@@ -49,6 +54,15 @@ LARGEST: Final = 2**31 - 1
 SHOWING: Final = frozenset({"ESTABLISHED", "CLOSE_WAIT", "FIN_WAIT_1", "FIN_WAIT_2", "CLOSING", "LAST_ACK"})
 OPTIONS: Final = "cc,send_buffer,receive_buffer,nagle,ack_delay_ns,keepalive_ns,user_timeout_ns,isn"
 
+STACK: Final = "pmd_pytcp.stack"
+LIBRARY: Final = "pmd_pytcp.socket"
+INTERFACE: Final = "pmd_pytcp.lib.interface_layer"
+ADDRESS: Final = "pmd_net_addr"
+DRAWN: Final = "_SECRET"
+"""The end of the names of what its module has drawn."""
+PARENT_DEATH_SIGNAL: Final = 1
+KILL: Final = 9
+
 _elapsed = [0]
 """The time of the run in nanoseconds."""
 
@@ -64,6 +78,7 @@ class Request(IntEnum):
     SHUTDOWN = 7
     CLOSE = 8
     ABORT = 9
+    FORK = 11
 
 
 class Item(IntEnum):
@@ -122,19 +137,31 @@ def set_clocks() -> None:
         setattr(time, name, clock)
 
 
-def set_seed(number: int) -> None:
-    """All sources of random numbers are functions of the seed."""
-    source = random.Random(number)  # noqa: S311 - a run must be repeatable
-    random.seed(number)
+_source = random.Random(0)  # noqa: S311 - a run must be repeatable
+"""What all sources of random numbers draw from."""
+
+
+def set_sources() -> None:
+    """All sources of random numbers draw from one."""
     functions = {
-        (secrets, "token_bytes"): lambda size=32: source.randbytes(size),
-        (secrets, "randbelow"): source.randrange,
-        (secrets, "randbits"): source.getrandbits,
-        (os, "urandom"): source.randbytes,
-        (random, "SystemRandom"): lambda: source,
+        (secrets, "token_bytes"): lambda size=32: _source.randbytes(size),
+        (secrets, "randbelow"): _source.randrange,
+        (secrets, "randbits"): _source.getrandbits,
+        (os, "urandom"): _source.randbytes,
+        (random, "SystemRandom"): lambda: _source,
     }
     for (module, name), function in functions.items():
         setattr(module, name, function)
+
+
+def set_seed(number: int) -> None:
+    """All random numbers are functions of the seed, also those that PyTCP has drawn when it was imported."""
+    _source.seed(number)
+    random.seed(number)
+    stack = importlib.import_module(STACK)
+    for name, value in vars(stack).items():
+        if name.endswith(DRAWN) and isinstance(value, bytes):
+            setattr(stack, name, _source.randbytes(len(value)))
 
 
 def set_isn(number: int) -> None:
@@ -224,13 +251,13 @@ class Host:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, DEVICE_BUFFER)
         self.arrivals = select.poll()
         self.arrivals.register(self.device, select.POLLIN)
-        self.library = importlib.import_module("pmd_pytcp.socket")
+        self.library = importlib.import_module(LIBRARY)
 
     async def start(self) -> None:
         """Starts PyTCP. Raises `ValueError` for a setting that it does not accept."""
-        stack = importlib.import_module("pmd_pytcp.stack")
-        layers = importlib.import_module("pmd_pytcp.lib.interface_layer").InterfaceLayer
-        address = importlib.import_module("pmd_net_addr").Ip4IfAddr(self.settings["address"] + "/8")
+        stack = importlib.import_module(STACK)
+        layers = importlib.import_module(INTERFACE).InterfaceLayer
+        address = importlib.import_module(ADDRESS).Ip4IfAddr(self.settings["address"] + "/8")
         sysctls = {}
         if "receive_buffer" in self.settings:
             sysctls["tcp.rcv_wnd_max"] = int(self.settings["receive_buffer"])
@@ -375,45 +402,98 @@ class Host:
         return struct.pack("<QI", self.loop.due(), result) + b"".join(parts)
 
 
-async def serve(loop: Loop, requests: BinaryIO, answers: BinaryIO) -> None:
+def receive(requests: BinaryIO) -> bytes | None:
+    """The content of the next request; `None` at the end of the run."""
+    head = requests.read(SIZE)
+    return requests.read(struct.unpack("<I", head)[0]) if len(head) == SIZE else None
+
+
+def send(answers: BinaryIO, content: bytes) -> None:
+    """Sends an answer."""
+    answers.write(struct.pack("<I", len(content)) + content)
+    answers.flush()
+
+
+async def serve(loop: Loop, requests: BinaryIO, answers: BinaryIO, first: bytes) -> None:
     """Answers requests until they end."""
-
-    def receive() -> bytes | None:
-        head = requests.read(SIZE)
-        return requests.read(struct.unpack("<I", head)[0]) if len(head) == SIZE else None
-
-    def send(content: bytes) -> None:
-        answers.write(struct.pack("<I", len(content)) + content)
-        answers.flush()
-
-    first = receive()
-    if first is None:
-        return
     settings = dict(line.split("=", 1) for line in first[HEAD:].decode().splitlines())
     set_seed(int(settings["seed"]))
     host = Host(loop, settings)
     try:
         await host.start()
     except ValueError as error:
-        send(f"error={error}".encode())
+        send(answers, f"error={error}".encode())
         return
-    version = importlib.metadata.version("pmd-pytcp")
-    send(
-        f"name=pytcp\nversion={version}\ngranularity_ns={MILLISECOND}\noptions={OPTIONS}\nshows={SHOWN}".encode()
-    )
-    while (content := receive()) is not None:
-        send(await host.answer(content))
+    about = f"name=pytcp\nversion={_version()}\ngranularity_ns={MILLISECOND}\nfork=1"
+    send(answers, f"{about}\noptions={OPTIONS}\nshows={SHOWN}".encode())
+    while (content := receive(requests)) is not None:
+        send(answers, await host.answer(content))
+
+
+@functools.cache
+def _version() -> str:
+    return importlib.metadata.version("pmd-pytcp")
+
+
+def fork(control: socket.socket) -> None:
+    """Forks a process for each pair of files that arrives, whose number is the answer. Returns in such a process.
+
+    It is orphaned, so that the run becomes its parent.
+    """
+    _version()
+    importlib.import_module(LIBRARY)
+    importlib.import_module(INTERFACE)
+    importlib.import_module(ADDRESS)
+    prctl = ctypes.CDLL(None).prctl
+    gc.freeze()
+    while True:
+        told, files, _, _ = socket.recv_fds(control, 1, len(("stream", "errors")))
+        if not told:
+            os._exit(0)
+        reads, writes = os.pipe()
+        between = os.fork()
+        if between == 0:
+            made = os.fork()
+            if made:
+                os.setpgid(made, made)
+                os.write(writes, struct.pack("<I", made))
+                os._exit(0)
+            for place, file in enumerate((files[0], files[0], files[1])):
+                os.dup2(file, place)
+            for file in (*files, reads, writes):
+                os.close(file)
+            control.close()
+            # The first request comes when it has been orphaned.
+            select.select([0], [], [])
+            prctl(PARENT_DEATH_SIGNAL, KILL)
+            return
+        os.waitpid(between, 0)
+        control.sendall(os.read(reads, SIZE))
+        for file in (*files, reads, writes):
+            os.close(file)
 
 
 def main() -> None:
     """Runs until the end of standard input."""
+    set_clocks()
+    set_sources()
+    # Imported before the seed is set: what it draws then is drawn again.
+    importlib.import_module(STACK)
+    # Without a buffer, in which the end of another message could be left.
+    with os.fdopen(os.dup(0), "rb", buffering=0) as requests:
+        first = receive(cast("BinaryIO", requests))
+    if first is not None and first[0] == Request.FORK:
+        os.write(1, bytes(SIZE))
+        fork(socket.socket(fileno=os.dup(0)))
+        first = None
     with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as answers:
         # Whatever the libraries print is not a frame.
         os.dup2(2, 1)
-        set_clocks()
+        if (first := first or receive(requests)) is None:
+            return
         loop = Loop()
         asyncio.set_event_loop(loop)
-        loop.run_until_complete(serve(loop, requests, answers))
+        loop.run_until_complete(serve(loop, requests, answers, first))
         # Without the cleaning up of PyTCP's tasks, which never end.
         os._exit(0)
 

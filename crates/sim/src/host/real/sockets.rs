@@ -86,7 +86,9 @@ impl Sockets for RealSockets<'_> {
                 break;
             }
         }
-        self.host.ends.get_mut(&socket).expect("it was there").blocked = taken < n.get();
+        let end = self.host.ends.get_mut(&socket).expect("it was there");
+        end.wanted = n.get() - taken;
+        end.acked = self.host.logs.get(&end.place).map_or(0, |flow| flow.acked);
         Bytes::new(taken)
     }
 
