@@ -213,6 +213,12 @@ def test_the_verdict_of_an_experiment_is_the_worst_of_what_was_measured() -> Non
     assert verdict.of_experiment([unknown]) is unknown
 
 
+def test_where_the_fault_is_planted_even_the_best_verdict_is_that_the_mechanism_was_shown() -> None:
+    good, half = Verdict.REPRODUCED, Verdict.DIRECTION
+    assert verdict.of_experiment([good, good], planted=True) is Verdict.SHOWN
+    assert verdict.of_experiment([good, half], planted=True) is half
+
+
 def test_a_claim_without_a_number_needs_its_conditions() -> None:
     claim = experiment_table.Claim(
         name="x",

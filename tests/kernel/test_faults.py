@@ -188,3 +188,53 @@ def test_faults_hold_in_a_star_and_on_an_access_link(tmp_path: Path) -> None:
     assert counters(folder)["lost"] == 1
     folder = on_kernel(tmp_path / "access", star | {"access-sender1/link.reorder": "reverse-burst:2"})
     assert counters(folder)["held"] > 100
+
+
+def batches(folder: Path, host: int) -> list[int]:
+    """The numbers of packets that arrived at a host at one instant, in order of time."""
+    content, at, found, last = (folder / "packets.pcapng").read_bytes(), 0, [], None
+    while at < len(content):
+        kind, length = struct.unpack_from("<2I", content, at)
+        if kind == 6:
+            interface, high, low = struct.unpack_from("<3I", content, at + 8)
+            packet = content[at + 28 : at + 28 + 60]
+            header = 4 * (packet[0] & 15)
+            if interface == host and packet[header : header + 2] > packet[header + 2 : header + 4]:
+                time = high << 32 | low
+                if last is not None and time - last < 1000:
+                    found[-1] += 1
+                else:
+                    found.append(1)
+                last = time
+        at += length
+    return found
+
+
+def test_a_driver_with_a_stale_hash_reverses_the_same_groups_as_on_the_model(tmp_path: Path) -> None:
+    case = CASE | {
+        "app.flow_size": "14480B",
+        "receiver/nic.gro": True,
+        "receiver/nic.rx_usecs": "6ms",
+        "receiver/nic.lro_order": "stale-hash",
+    }
+    kernel, model = (
+        segments(run(tmp_path / name, case), 1) for name, run in (("k", on_kernel), ("m", on_model))
+    )
+    assert sorted(kernel) == list(range(10))
+    assert kernel == model
+    assert kernel[:4] == [3, 2, 1, 0]
+
+
+def test_a_firmware_that_hides_its_coalescing_raises_the_same_interrupts_as_on_the_model(
+    tmp_path: Path,
+) -> None:
+    # SYN, ACK, ten segments, FIN. At 20 Mbit/s full packets are 0.6 ms apart: a packet after a pause waits
+    # 1.16 ms, in which the next one arrives, unless one packet is enough for an interrupt.
+    for frames, expected in ((0, [1, 2, 2, 2, 2, 2, 2]), (1, [1] * 13)):
+        case = CASE | {
+            "app.flow_size": "14480B",
+            "receiver/nic.adaptive": "hidden",
+            "receiver/nic.hidden_frames": frames,
+        }
+        for name, run in (("k", on_kernel), ("m", on_model)):
+            assert batches(run(tmp_path / f"{name}{frames}", case), 1) == expected, (name, frames)

@@ -16,7 +16,10 @@ from beds import PLAN, plan, tcpassay
         ('"nic.rx_frames" = 32', "rx-frames of `eth1`: "),
         ('"nic.adaptive" = "on"', "adaptive-rx of `eth1`: "),
         ('"receiver/nic.ring" = 512', "host `gamma` of the testbed: ring rx of `eth1`: "),
-        ('"nic.adaptive" = "hidden"', "only the model has a firmware with a hidden rule"),
+        (
+            '"nic.adaptive" = "hidden"',
+            "no setting of the hardware has such a rule; the model and a guest have it",
+        ),
         ('"nic.rx_usecs" = "1500ns"', "ethtool counts whole microseconds"),
     ],
 )

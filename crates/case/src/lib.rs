@@ -4,6 +4,7 @@
 //! * [`topology`] - hosts, switches and links by name, and shortest paths.
 //! * [`pace`] - the rate of a link: fixed, or from a trace.
 //! * [`draws`] - the random decisions about single packets of a link.
+//! * [`interrupts`] - when a NIC raises its receive interrupt.
 //! * [`Case`] - a complete and consistent case. [`Case::from_triples`] reports every error at once, each
 //!   with its path, so that a plan file's line can be shown. A later step of a run does not refuse a `Case`
 //!   that was created successfully.
@@ -16,8 +17,10 @@ mod error;
 mod files;
 mod given;
 mod idle;
+pub mod interrupts;
 mod linux;
 mod linux_cc;
+mod net_dim;
 pub mod pace;
 pub mod params;
 mod python_files;

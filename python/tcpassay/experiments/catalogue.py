@@ -41,6 +41,10 @@ class Experiment:
         factor = self.told.kernel.slower_by if substrate == KERNEL else None
         return 1.0 if factor is None else float(factor)
 
+    def planted(self, substrate: Where) -> bool:
+        """Whether the fault of the experiment is planted on a substrate."""
+        return substrate == KERNEL and self.told.kernel.planted
+
     def on(self, substrate: Where) -> Plan:
         """The plan on a substrate. Raises `UserError` if it cannot run there."""
         if substrate == MODEL:

@@ -80,7 +80,7 @@ def run(one: Experiment, substrate: Where, out: Path, jobs: int, watch: Watch | 
     made = Outcome(
         one.name,
         substrate,
-        verdict.of_experiment([claim.verdict for claim in claims]),
+        verdict.of_experiment([claim.verdict for claim in claims], planted=one.planted(substrate)),
         claims,
         sum(not check.holds for check in result.verdicts),
         sum(not ran.as_expected for ran in result.runs),

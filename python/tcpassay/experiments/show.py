@@ -16,6 +16,7 @@ from tcpassay.experiments.verdict import Verdict
 
 _STYLES: Final = {
     Verdict.REPRODUCED: "green",
+    Verdict.SHOWN: "green",
     Verdict.DIRECTION: "yellow",
     Verdict.NOT: "red",
     Verdict.UNKNOWN: "dim",

@@ -3,7 +3,8 @@
 A claim is reproduced if all its conditions `reproduced` hold or, without any, if the number is at most the factor
 `within` above or below that of the paper. Otherwise only the direction is reproduced if all conditions `direction`
 hold.
-An experiment is as well reproduced as the worst of its claims that were measured.
+An experiment is as well reproduced as the worst of its claims that were measured. Where its fault is planted, as in a
+guest that has no such driver, even the best verdict is only that the mechanism was shown.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ class Verdict(StrEnum):
     """How well a claim is reproduced, in descending order."""
 
     REPRODUCED = "reproduced"
+    SHOWN = "mechanism shown"
     DIRECTION = "direction only"
     NOT = "not reproduced"
     UNKNOWN = "not measured"
@@ -68,8 +70,9 @@ def of_claim(claim: experiment_table.Claim, value: float | None) -> Verdict:
     return Verdict.DIRECTION if claim.direction and holds(value, claim.direction) else Verdict.NOT
 
 
-def of_experiment(verdicts: Sequence[Verdict]) -> Verdict:
-    """The worst verdict about a claim that was measured."""
+def of_experiment(verdicts: Sequence[Verdict], *, planted: bool = False) -> Verdict:
+    """The worst verdict about a claim that was measured; `planted`: the fault of the experiment is planted."""
     order = list(Verdict)
     known = [one for one in verdicts if one is not Verdict.UNKNOWN]
-    return max(known, key=order.index, default=Verdict.UNKNOWN)
+    worst = max(known, key=order.index, default=Verdict.UNKNOWN)
+    return Verdict.SHOWN if planted and worst is Verdict.REPRODUCED else worst

@@ -149,6 +149,10 @@ class Changes(Strict):
         default=None, min_length=1, description="Seeds instead of those of the plan"
     )
     without_scripts: StrictBool = Field(default=False, description="Omit the scripts")
+    planted: StrictBool = Field(
+        default=False,
+        description="The fault is planted there: if all claims are reproduced, the verdict is `mechanism shown`",
+    )
     slower_by: Annotated[Number, Field(gt=1)] | None = Field(
         default=None,
         description="Rates are divided and delays multiplied by this factor: measured times are divided and measured "

@@ -72,11 +72,8 @@ impl QueueMonitor {
         }
         let mut all = Vec::new();
         for ((index, netlink), monitored) in self.sockets.iter().zip(&topology.monitored) {
-            let mut qdisc = find(
-                netlink.qdiscs(QueueKind::mark_offsets).map_err(|e| qdisc_error(&e))?,
-                *index,
-                monitored,
-            )?;
+            let there = netlink.qdiscs(QueueKind::mark_offsets).map_err(|e| qdisc_error(&e))?;
+            let mut qdisc = find(&there, *index, monitored)?;
             for program in self.marking_programs.iter().filter(|program| program.dev == monitored.dev) {
                 qdisc.marks += program.marks()?;
             }
@@ -126,10 +123,27 @@ fn qdisc_error(e: &io::Error) -> Failure {
     format!("qdiscs: {e}")
 }
 
-fn find(all: Vec<Qdisc>, interface: i32, monitored: &MonitoredQueue) -> Result<Qdisc, Failure> {
-    all.into_iter()
-        .find(|q| q.interface == interface && q.handle == monitored.handle)
-        .ok_or_else(|| format!("the qdisc of {} is gone", monitored.name))
+/// The counters of a queue: the sum over its buffers.
+fn find(all: &[Qdisc], interface: i32, monitored: &MonitoredQueue) -> Result<Qdisc, Failure> {
+    let buffers = monitored.handles.iter().map(|handle| {
+        let buffer = all.iter().find(|q| q.interface == interface && q.handle == *handle);
+        buffer.ok_or_else(|| format!("the qdisc of {} is gone", monitored.name))
+    });
+    let mut sum: Option<Qdisc> = None;
+    for buffer in buffers {
+        let buffer = buffer?;
+        match &mut sum {
+            None => sum = Some(buffer.clone()),
+            Some(sum) => {
+                sum.bytes += buffer.bytes;
+                sum.packets += buffer.packets;
+                sum.drops += buffer.drops;
+                sum.marks += buffer.marks;
+                sum.backlog += buffer.backlog;
+            }
+        }
+    }
+    Ok(sum.expect("a queue has a buffer"))
 }
 
 /// Counts a queue from the start of the traffic on. The backlog is not a counter.
@@ -149,7 +163,8 @@ fn all_dropped_elsewhere(topology: &NetnsTopology, namespaces: &mut NetnsSet) ->
         for (at, device) in topology.devices.iter().enumerate().filter(|(_, device)| device.netns == netns) {
             let monitored = topology.monitored.iter().any(|monitored| monitored.dev == at);
             let relayed = topology.relayed.iter().any(|relayed| relayed.from == at)
-                || topology.ack_marking.iter().any(|marking| marking.dev == at);
+                || topology.ack_marking.iter().any(|marking| marking.dev == at)
+                || topology.delaying_nics.iter().any(|nic| nic.from == at);
             devices.push((
                 sys::interface_index(&device.name).map_err(|e| qdisc_error(&e))?,
                 monitored,
@@ -204,21 +219,23 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_found_by_interface_and_handle() {
-        let monitored = MonitoredQueue {
+    fn a_queue_is_found_by_interface_and_handle_and_two_buffers_are_counted_together() {
+        let mut monitored = MonitoredQueue {
             name: "queue.bottleneck".to_owned(),
             kind: QueueKind::Red,
             rate: tcpassay_units::Rate::from_mbit(10),
             dev: 0,
-            handle: 0x10,
+            handles: vec![0x10],
             link: 0,
         };
-        let all = || {
-            [(3, 0x10, 1), (4, 0x1, 2), (4, 0x10, 3)]
-                .map(|(interface, handle, bytes)| Qdisc { interface, handle, bytes, ..Qdisc::default() })
-                .to_vec()
-        };
-        assert_eq!(find(all(), 4, &monitored).unwrap().bytes, 3);
-        assert_eq!(find(all(), 7, &monitored).unwrap_err(), "the qdisc of queue.bottleneck is gone");
+        let all =
+            [(3, 0x10, 1), (4, 0x1, 2), (4, 0x10, 3), (4, 0x20, 40)].map(|(interface, handle, drops)| {
+                Qdisc { interface, handle, drops, backlog: 2 * drops, ..Qdisc::default() }
+            });
+        assert_eq!(find(&all, 4, &monitored).unwrap().drops, 3);
+        assert_eq!(find(&all, 7, &monitored).unwrap_err(), "the qdisc of queue.bottleneck is gone");
+        monitored.handles = vec![0x10, 0x20];
+        let both = find(&all, 4, &monitored).unwrap();
+        assert_eq!((both.drops, both.backlog), (43, 86));
     }
 }

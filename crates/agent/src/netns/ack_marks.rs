@@ -67,7 +67,7 @@ pub fn start(
     for AckMarking { dev, to, threshold } in &topology.ack_marking {
         let [from, to] = [&topology.devices[*dev], &topology.devices[*to]];
         let handle = topology.monitored.iter().find(|monitored| monitored.dev == *dev);
-        let handle = handle.expect("a queue that marks is monitored").handle;
+        let handle = handle.expect("a queue that marks is monitored").handles[0];
         namespaces.enter(from.netns)?;
         let wrong = |e: io::Error| format!("marks on ACKs from {} to {}: {e}", from.name, to.name);
         let (input, output) = relay::ends(&from.name, &to.name, mtu).map_err(wrong)?;

@@ -295,9 +295,12 @@ fn set_exact_thresholds(topology: &NetnsTopology, place: usize) -> Result<(), Fa
         }
         let wrong = |e: std::io::Error| format!("the marking threshold of {}: {e}", dev.name);
         let index = sys::interface_index(&dev.name).map_err(wrong)?;
-        Netlink::open()
-            .and_then(|n| n.red_without_average(index, crate::netns::qdiscs::INNER))
-            .map_err(wrong)?;
+        let netlink = Netlink::open().map_err(wrong)?;
+        let monitored =
+            topology.monitored.iter().find(|monitored| topology.devices[monitored.dev].name == dev.name);
+        for handle in monitored.map(|monitored| &monitored.handles[..]).unwrap_or_default() {
+            netlink.red_without_average(index, *handle).map_err(wrong)?;
+        }
     }
     Ok(())
 }

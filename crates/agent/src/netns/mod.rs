@@ -3,7 +3,7 @@
 //!
 //! [`topology`] decides what has to exist, as data. [`build`] creates it and reads it back. [`qdiscs`] writes the command lines of
 //! `tc`, and [`commands`] executes those of an ordinary case without it; [`sysctls`], [`offloads`] and [`module_parameters`] map the settings of hosts to knobs of Linux. [`relay`] carries the packets
-//! of links whose [`impairments`] no queue discipline provides; [`ack_marks`] marks returning ACKs.
+//! of links whose [`impairments`] no queue discipline provides; [`nic`] times receive interrupts; [`ack_marks`] marks returning ACKs.
 
 pub mod ack_marks;
 pub mod build;
@@ -11,6 +11,7 @@ pub mod commands;
 pub mod impairments;
 pub mod middlebox;
 pub mod module_parameters;
+pub mod nic;
 pub mod offloads;
 pub mod qdiscs;
 pub mod relay;

@@ -30,6 +30,9 @@ pub const LINK: u16 = 2;
 /// The major number of a queue proper, below its shaper.
 pub const INNER: u16 = 0x10;
 
+/// The major number of the second buffer of a port with two.
+pub const SECOND: u16 = 0x20;
+
 /// Whether a line creates the RED qdisc of a step threshold.
 pub fn is_step(line: &str) -> bool {
     line.contains(" red limit ") && line.ends_with(" nodrop")
@@ -82,6 +85,11 @@ pub fn delay_interrupts(dev: &str, queues: &mut Vec<String>, delay: Dur) {
     let place = if queues.is_empty() { ROOT } else { "parent 1:1 handle 30:" };
     let ns = delay.as_nanos();
     queues.push(format!("qdisc add dev {dev} {place} netem limit {ENDLESS} slot {ns}ns {ns}ns"));
+}
+
+/// The queue of a device that passes packets which are sent at the same time on in one poll of their receiver.
+pub fn one_poll(dev: &str) -> String {
+    format!("qdisc add dev {dev} root handle 1: netem limit {ENDLESS} slot 1ns 1ns")
 }
 
 /// A plain shaper: the line rate of a NIC, with a queue of so many packets above it.
@@ -144,6 +152,44 @@ pub fn queue(dev: &str, queue: &QueueSettings, rate: Rate, mtu: Bytes, shaping: 
         return lines.into_iter().map(link).collect();
     }
     lines
+}
+
+/// The commands for a port of a switch with two buffers of `size`, served in turn. HTB serves classes that may borrow from their parent by deficit round
+/// robin (`htb_dequeue_tree`): with a quantum of one packet and almost no rate of their own, the buffers take turns packet by packet.
+pub fn two_buffers(
+    dev: &str,
+    queue: &QueueSettings,
+    size: Bytes,
+    rate: Rate,
+    mtu: Bytes,
+    shaping: Shaping,
+) -> Vec<String> {
+    let (r, burst) = (bits(rate), bucket(rate, mtu));
+    let mut lines = vec![
+        format!("qdisc add dev {dev} {ROOT} htb default {INNER:x}"),
+        format!(
+            "class add dev {dev} parent 1: classid 1:1 htb rate {r} ceil {r} burst {burst}b cburst {burst}b quantum 100000"
+        ),
+    ];
+    let buffer = QueueSettings { limit: Some(QueueLimitValue::Bytes(size)), ..queue.clone() };
+    for handle in [INNER, SECOND] {
+        lines.push(format!(
+            "class add dev {dev} parent 1:1 classid 1:{handle:x} htb rate 8kbit ceil {r} burst {burst}b cburst {burst}b quantum {}",
+            mtu.get()
+        ));
+        lines.push(format!(
+            "qdisc add dev {dev} parent 1:{handle:x} handle {handle:x}: {}",
+            inner(&buffer, rate, mtu, shaping)
+        ));
+    }
+    lines
+}
+
+/// The command that puts what arrived at another device into the second buffer of a port.
+pub fn second_buffer(dev: &str, input: &str) -> String {
+    format!(
+        "filter add dev {dev} parent 1: protocol ip prio 1 u32 match u32 0 0 indev {input} flowid 1:{SECOND:x}"
+    )
 }
 
 fn htb(dev: &str, rate: Rate, burst: u64) -> [String; 2] {

@@ -9,14 +9,14 @@
 //! Every host and every switch is a network namespace. Namespaces forward by routes, so that a queue beyond the host's own device is hidden
 //! from TCP small queues, as it is below a virtual machine. A link that delays or loses packets is a namespace of its own (`wire-`);
 //! if single packets are impaired, a second namespace follows (`faults-`). A pair has one more namespace for its queue
-//! (`shaper-`). On a testbed that uses its links as they are, the hosts of a pair are neighbours. Super-segments are segmented where a NIC would do it: when they leave the host, or below a queue in the host.
+//! (`shaper-`), and a host whose NIC has its own rule for interrupts one for its NIC (`nic-`). On a testbed that uses its links as they are, the hosts of a pair are neighbours. Super-segments are segmented where a NIC would do it: when they leave the host, or below a queue in the host.
 
 use crate::environment::Environment;
 use crate::netns::impairments;
 use crate::netns::qdiscs::{self, ETHERNET, Shaping};
 use crate::placement;
 use tcpassay_bpf::limiter;
-use tcpassay_case::params::grammar::{IcmpReport, LinkRate, LossModel};
+use tcpassay_case::params::grammar::{Buffers, IcmpReport, LinkRate, LossModel};
 use tcpassay_case::params::linux::LinkDirection;
 use tcpassay_case::topology::{DirectedLink, Node, Shape};
 use tcpassay_case::{Case, HostSettings, LinkSettings, Mark, QueueKind, QueueSettings, ServedBy};
@@ -80,8 +80,8 @@ pub struct MonitoredQueue {
     pub rate: Rate,
     /// Index into [`NetnsTopology::devices`].
     pub dev: usize,
-    /// The major number of its handle.
-    pub handle: u16,
+    /// The major numbers of its handles: two for a port with two buffers.
+    pub handles: Vec<u16>,
     /// The index of its link in the case.
     pub link: usize,
 }
@@ -111,6 +111,20 @@ pub struct NetnsTopology {
     pub relayed: Vec<RelayedDirection>,
     /// The queues that mark returning ACKs in a guest.
     pub ack_marking: Vec<AckMarking>,
+    /// The NICs that delay or reorder what arrives for their hosts.
+    pub delaying_nics: Vec<DelayingNic>,
+    /// The devices of switches: the index of the link, the switch, and an index into `devices`.
+    switch_devices: Vec<(usize, usize, usize)>,
+}
+
+/// A NIC that delays or reorders what arrives for its host ([`nic`](crate::netns::nic)).
+pub struct DelayingNic {
+    /// The index of the host.
+    pub host: usize,
+    /// The device at which packets for the host arrive: an index into [`NetnsTopology::devices`].
+    pub from: usize,
+    /// The device in the direction of the host.
+    pub to: usize,
 }
 
 /// A queue that marks returning ACKs ([`ack_marks`](crate::netns::ack_marks)).
@@ -180,6 +194,7 @@ impl NetnsTopology {
         for link in 0..case.links.len() {
             topology.link(case, link, environment);
         }
+        topology.serve_second_buffers(case);
         topology.bottleneck = topology.first_bottleneck(case);
         topology
     }
@@ -307,6 +322,8 @@ impl NetnsTopology {
             self.link_as_is(case, index, [netns(link.from), netns(link.to)]);
             return;
         }
+        chain.extend(self.nic(case, link.from));
+        let shaper = chain.len();
         if pair {
             chain.push(self.netns(format!("shaper-{}", link.name), None));
         }
@@ -317,18 +334,12 @@ impl NetnsTopology {
         if relayed {
             chain.push(self.netns(format!("faults-{}", link.name), None));
         }
+        chain.extend(self.nic(case, link.to));
         chain.push(netns(link.to));
         let veth_pairs: Vec<usize> = chain.windows(2).map(|two| self.veth_pair(two[0], two[1])).collect();
         let (first, last) = (veth_pairs[0], veth_pairs[veth_pairs.len() - 1] + 1);
-        for (node, dev) in [(link.from, first), (link.to, last)] {
-            if let Node::Host(i) = node {
-                self.hosts[i] = dev;
-                self.devices[dev].segments = !self.keeps_super_segments;
-                // A veth merges on receipt only what comes from a peer without segmentation (veth_skb_is_eligible_for_gro).
-                let peer = self.devices[dev].peer;
-                self.devices[peer].segments = !self.keeps_super_segments;
-            }
-        }
+        self.end_devices(index, [(link.from, first), (link.to, last)]);
+        self.delaying_nics(case, [link.from, link.to], &veth_pairs);
         self.routes(case, index, &chain, &veth_pairs);
         if let Some(mtu) = settings.mtu {
             self.limit_packets(mtu, settings.icmp, veth_pairs[usize::from(is_host(link.from))]);
@@ -337,7 +348,7 @@ impl NetnsTopology {
         let mtu = case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
         let (rate, back_rate) =
             (wire_rate(settings, LinkDirection::Forward), wire_rate(settings, LinkDirection::Backward));
-        let queued_at = if pair { Some(veth_pairs[1]) } else { (!is_host(link.from)).then_some(first) };
+        let queued_at = if pair { Some(veth_pairs[shaper]) } else { (!is_host(link.from)).then_some(first) };
         if let Some(dev) = queued_at {
             let above_nic = pair && case.stands_at_sender(index);
             if above_nic {
@@ -350,7 +361,7 @@ impl NetnsTopology {
             self.queue(case, index, Port { name: link.name.clone(), dev, rate, above_nic }, environment);
             if pair && !self.real && settings.queue.mark == Mark::Ack {
                 let threshold = settings.queue.threshold;
-                self.ack_marking.push(AckMarking { dev, to: first + 1, threshold });
+                self.ack_marking.push(AckMarking { dev, to: veth_pairs[shaper - 1] + 1, threshold });
             }
         } else if !wired {
             self.host_rate(case, link.from, first, Some(rate), mtu);
@@ -396,9 +407,68 @@ impl NetnsTopology {
         self.delay_interrupts(case, [(link.from, first), (link.to, last)]);
     }
 
-    /// The time that a packet waits in front of a host in a guest. On a testbed it waits in the NIC.
+    /// Sets the devices of hosts and switches at the ends of a link.
+    fn end_devices(&mut self, index: usize, ends: [(Node, usize); 2]) {
+        for (node, dev) in ends {
+            if let Node::Host(i) = node {
+                self.hosts[i] = dev;
+                self.devices[dev].segments = !self.keeps_super_segments;
+                // A veth merges on receipt only what comes from a peer without segmentation (veth_skb_is_eligible_for_gro).
+                let peer = self.devices[dev].peer;
+                self.devices[peer].segments = !self.keeps_super_segments;
+            }
+            if let Node::Switch(i) = node {
+                self.switch_devices.push((index, i, dev));
+            }
+        }
+    }
+
+    /// The time that a packet of a probe waits in front of a host in a guest. On a testbed it waits in the NIC; a NIC with a thread
+    /// passes probes at once.
     pub fn interrupt_delay(&self, case: &Case, host: usize) -> Dur {
-        if self.real { Dur::ZERO } else { case.hosts[host].nic.rx_delay }
+        let nic = &case.hosts[host].nic;
+        if self.real || nic.has_own_receive_rule() { Dur::ZERO } else { nic.rx_delay }
+    }
+
+    /// Adds the namespace of a host's NIC, if it has one. Returns its index.
+    fn nic(&mut self, case: &Case, node: Node) -> Option<usize> {
+        let Node::Host(host) = node else { return None };
+        let own = !self.real && case.hosts[host].nic.has_own_receive_rule();
+        own.then(|| self.netns(format!("nic-{}", case.net.hosts[host].name), None))
+    }
+
+    /// Lets the NICs at the ends of a link delay what arrives for their hosts.
+    fn delaying_nics(&mut self, case: &Case, [start, end]: [Node; 2], veth_pairs: &[usize]) {
+        for (node, at_start) in [(start, true), (end, false)] {
+            let Node::Host(host) = node else { continue };
+            if self.real || !case.hosts[host].nic.has_own_receive_rule() {
+                continue;
+            }
+            let last = veth_pairs.len() - 1;
+            let (from, to) = if at_start {
+                (veth_pairs[1], veth_pairs[0] + 1)
+            } else {
+                (veth_pairs[last - 1] + 1, veth_pairs[last])
+            };
+            let VethDevice { name, queues, .. } = &mut self.devices[to];
+            *queues = vec![qdiscs::one_poll(name)];
+            self.delaying_nics.push(DelayingNic { host, from, to });
+        }
+    }
+
+    /// Sorts the packets of ports with two buffers by their input ports: the first buffer has those that no filter selects.
+    fn serve_second_buffers(&mut self, case: &Case) {
+        let Buffers::Dual(_) = case.network.buffers else { return };
+        for &MonitoredQueue { dev, link, .. } in &self.monitored {
+            let port = self.switch_devices.iter().find(|(_, _, device)| *device == dev);
+            let Some(&(_, switch, _)) = port else { continue };
+            let inputs = self.switch_devices.iter().filter(|(input, at, _)| {
+                *at == switch && *input != link && case.net.input_half(switch, *input) == 1
+            });
+            let names: Vec<String> = inputs.map(|(.., device)| self.devices[*device].name.clone()).collect();
+            let VethDevice { name, queues, .. } = &mut self.devices[dev];
+            queues.extend(names.iter().map(|input| qdiscs::second_buffer(name, input)));
+        }
     }
 
     /// Delays the receive interrupts of hosts in a guest, each with its device.
@@ -474,14 +544,25 @@ impl NetnsTopology {
             link: settings.queue.served_by == ServedBy::Link && environment.link_serves(queue.kind),
         };
         let mtu = case.hosts.iter().map(|h| h.mtu).max().expect("hosts");
-        self.devices[dev].queues = qdiscs::queue(&self.devices[dev].name, queue, rate, mtu, shaping);
+        let at_switch = self.switch_devices.iter().any(|(.., device)| *device == dev);
+        let (queues, handles) = match case.network.buffers {
+            Buffers::Dual(size) if at_switch => {
+                let queues = qdiscs::two_buffers(&self.devices[dev].name, queue, size, rate, mtu, shaping);
+                (queues, vec![qdiscs::INNER, qdiscs::SECOND])
+            }
+            _ => {
+                let queues = qdiscs::queue(&self.devices[dev].name, queue, rate, mtu, shaping);
+                (queues, vec![qdiscs::INNER])
+            }
+        };
+        self.devices[dev].queues = queues;
         self.devices[dev].marking = if self.bpf_marks { marking(queue) } else { None };
         self.monitored.push(MonitoredQueue {
             name: format!("queue.{name}"),
             kind: queue.kind,
             rate: queue.rate.unwrap_or(rate).min(rate),
             dev,
-            handle: qdiscs::INNER,
+            handles,
             link: index,
         });
     }

@@ -10,7 +10,7 @@ use crate::netns::topology::NetnsTopology;
 use crate::system::Failure;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, OwnedFd};
-use tcpassay_case::params::grammar::QueueLimitValue;
+use tcpassay_case::params::grammar::{Buffers, QueueLimitValue};
 use tcpassay_case::topology::DirectedLink;
 use tcpassay_case::{Case, Mark, QueueKind, QueueSettings};
 use tcpassay_linux::sys;
@@ -115,6 +115,8 @@ pub(super) fn measure(
         0
     };
     let aim = aim + queue.burst.map_or(bucket, Bytes::get);
+    // Senders of both halves of a switch fill two buffers.
+    let aim = if matches!(case.network.buffers, Buffers::Dual(_)) { 2 * aim } else { aim };
     let policed =
         case.links[link].policer.is_some_and(|(rate, burst)| rate <= monitored.rate && burst.get() < aim);
     let all = senders(case, link);

@@ -115,6 +115,7 @@ pub fn record(
         setup.taps = Taps::default();
     }
     setup.relays.start_run(case, Seed(request.seed));
+    setup.nics.start_run(case, Seed(request.seed));
     traffic(request, case, environment, collect, setup, (conductor, since))
 }
 
@@ -148,8 +149,17 @@ fn traffic(
         (KernelTrace::open(windows).map_err(|e| format!("tracefs: {e}"))?, None)
     };
     trace.set_merging(case.hosts.iter().map(|host| host.nic.gro).collect());
-    let Setup { benchmark, topology, namespaces, marking_programs, ack_marks, mut taps, relays, path } =
-        setup;
+    let Setup {
+        benchmark,
+        topology,
+        namespaces,
+        marking_programs,
+        ack_marks,
+        mut taps,
+        relays,
+        nics: _,
+        path,
+    } = setup;
     let prefix = engine_prefix(case, environment)?;
     let engines = CcEngines::start(case, &topology, &schedule, &request.objects, seed, &prefix)?;
     let mut runtime = TrafficRuntime::new(

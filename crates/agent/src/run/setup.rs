@@ -5,6 +5,7 @@ use crate::collect::tap::{TapDirection, Taps};
 use crate::environment::{BOOT, Environment};
 use crate::netns::ack_marks::{self, AckMarks};
 use crate::netns::build::{self, MarkingProgram, NetnsSet};
+use crate::netns::nic::NicSet;
 use crate::netns::relay::RelaySet;
 use crate::netns::topology::NetnsTopology;
 use crate::probe::{self, MeasuredPath};
@@ -39,6 +40,7 @@ pub struct Setup {
     pub ack_marks: Vec<AckMarks>,
     pub taps: Taps,
     pub relays: RelaySet,
+    pub nics: NicSet,
     pub path: MeasuredPath,
 }
 
@@ -78,6 +80,7 @@ pub fn prepare(
         taps.open(number, &device.name, direction, packets).map_err(|e| format!("a tap: {e}"))?;
     }
     let relays = RelaySet::start(case, &topology, &mut namespaces, Seed(request.seed))?;
+    let nics = NicSet::start(case, &topology, &mut namespaces)?;
     let ack_marks = ack_marks::start(case, &topology, &mut namespaces)?;
     let timing = if environment.is_host() {
         probe::ProbeTiming::real_time()
@@ -90,7 +93,7 @@ pub fn prepare(
     } else {
         probe::measure(case, &topology, &mut namespaces, &mut taps, &timing)?
     };
-    Ok(Setup { benchmark, topology, namespaces, marking_programs, ack_marks, taps, relays, path })
+    Ok(Setup { benchmark, topology, namespaces, marking_programs, ack_marks, taps, relays, nics, path })
 }
 
 /// Where the taps are, by number: for each host of this machine the packets that it sends, then those that arrive at it. `benchmark` is set if the generators are

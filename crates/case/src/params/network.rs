@@ -47,10 +47,14 @@ pub(super) const ROWS: &[P] = &[
         ValueKind::Text { form: "`port`, `shared:<bytes>` or `dual:<bytes>`", check: check::<Buffers> },
         "port",
         &["port", "shared:12MB", "dual:200KB"],
-        Substrates::M,
+        Substrates::MK,
         "Output buffers of a switch: one per port, one shared by all ports, or two per port served round robin",
         |n, v| put(&mut n.buffers, v.parsed()),
     )
+    .linux(&[Knob::Builtin(|_, n: &NetworkSettings| match n.buffers {
+        Buffers::Shared(_) => Err("no queue discipline shares a buffer among devices; the model does"),
+        Buffers::Port | Buffers::Dual(_) => Ok(()),
+    })])
     .needs("shared and dual need a topology with a switch, and queue.kind = fifo"),
     P::new(
         "topology",

@@ -11,6 +11,7 @@ type P = Row<NicSettings>;
 const MKH: Substrates = Substrates::MKH;
 const M: Substrates = Substrates::M;
 const MKR: Substrates = Substrates::MKR;
+const MK: Substrates = Substrates::MK;
 const MR: Substrates = Substrates::MR;
 /// Range of the sizes of super-segments.
 const SUPER: ValueKind = ValueKind::Bytes { min: Bytes::new(536), max: Bytes::new(1_000_000) };
@@ -74,6 +75,11 @@ pub enum Adaptive {
 }
 
 impl NicSettings {
+    /// Returns true if receive interrupts follow more than a fixed delay, or packets are passed up in another order.
+    pub fn has_own_receive_rule(&self) -> bool {
+        self.rx_frames > 0 || self.adaptive != Adaptive::Off || self.stale_hash
+    }
+
     /// A NIC without offloads that follows its link.
     pub(crate) fn plain() -> NicSettings {
         NicSettings {
@@ -147,7 +153,7 @@ pub(super) const ROWS: &[P] = &[
         ValueKind::Choice(LRO_ORDER.names()),
         "arrival",
         &["arrival", "stale-hash"],
-        M,
+        MK,
         "Order in which a batch reaches the stack; stale-hash: sorted by an RSS hash the hardware no longer computes",
         |n, v| n.stale_hash = LRO_ORDER.of(v),
 )
@@ -167,7 +173,7 @@ pub(super) const ROWS: &[P] = &[
         ValueKind::Int { min: 0, max: 4096 },
         "0",
         &["0", "32"],
-        MR,
+        MKR,
         "Number of packets that raises the receive interrupt at once (ethtool rx-frames); 0: only the delay does",
         |n, v| put(&mut n.rx_frames, v.int()),
 )
@@ -189,21 +195,21 @@ pub(super) const ROWS: &[P] = &[
         ValueKind::Choice(ADAPTIVE.names()),
         "off",
         &["off", "on", "hidden"],
-        MR,
+        MKR,
         "Adaptive coalescing, which depends on the load; hidden: a firmware that ignores nic.rx_usecs and uses nic.hidden_*",
         |n, v| n.adaptive = ADAPTIVE.of(v),
 )
     .linux(&[Knob::Hardware(HardwareSetting::AdaptiveRx, |_, n| match n.adaptive {
             Adaptive::Off => Ok(Some(0)),
             Adaptive::On => Ok(Some(1)),
-            Adaptive::Hidden => Err("only the model has a firmware with a hidden rule"),
+            Adaptive::Hidden => Err("no setting of the hardware has such a rule; the model and a guest have it"),
         })]),
     P::new(
         "nic.hidden_short",
         COALESCE,
         "20us",
         &["20us", "5us"],
-        M,
+        MK,
         "Interrupt delay of a hidden firmware while packets arrive steadily",
         |n, v| put(&mut n.hidden_short, v.dur()),
 )
@@ -213,7 +219,7 @@ pub(super) const ROWS: &[P] = &[
         COALESCE,
         "1160us",
         &["1160us", "200us"],
-        M,
+        MK,
         "Interrupt delay of a hidden firmware for a packet after a pause",
         |n, v| put(&mut n.hidden_long, v.dur()),
 )
@@ -223,7 +229,7 @@ pub(super) const ROWS: &[P] = &[
         COALESCE,
         "10us",
         &["10us", "200us"],
-        M,
+        MK,
         "Time without a packet after which a hidden firmware takes the long delay",
         |n, v| put(&mut n.hidden_idle, v.dur()),
 )
@@ -233,7 +239,7 @@ pub(super) const ROWS: &[P] = &[
         ValueKind::Int { min: 0, max: 4096 },
         "4",
         &["4", "0", "16"],
-        M,
+        MK,
         "Number of packets at which a hidden firmware raises the interrupt at once; 0: only its delays apply",
         |n, v| put(&mut n.hidden_frames, v.int()),
 )

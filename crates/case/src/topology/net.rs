@@ -84,6 +84,15 @@ pub struct Net {
 }
 
 impl Net {
+    /// The half of the input ports of a switch, 0 or 1, to which a link belongs, in the order of the links.
+    pub fn input_half(&self, switch: usize, link: usize) -> u8 {
+        let ends_here = |l: &TopologyLink| l.from == Node::Switch(switch) || l.to == Node::Switch(switch);
+        let ports = self.links.iter().enumerate().filter(|(_, l)| ends_here(l));
+        let ports: Vec<usize> = ports.map(|(i, _)| i).collect();
+        let place = ports.iter().position(|i| *i == link).expect("a port of this switch");
+        u8::from(2 * place >= ports.len())
+    }
+
     pub(super) fn host(&mut self, name: &str, side: Side) -> Node {
         self.hosts.push(Host { name: name.to_owned(), side });
         Node::Host(self.hosts.len() - 1)

@@ -35,7 +35,6 @@ mod link;
 mod loss;
 mod middlebox;
 mod mtu;
-mod net_dim;
 mod pause;
 mod policer;
 mod port;
@@ -61,6 +60,7 @@ pub use mtu::MtuSpec;
 pub use pause::PauseSpec;
 pub use policer::{PolicerSpec, SlottedMediumSpec};
 pub use tcpassay_case::draws::{Distribution, LossProcess};
+pub use tcpassay_case::interrupts::Coalesce;
 
 pub use ack_thinning::AckThinningSpec;
 pub use port::{BufferShare, PortSpec};
@@ -70,7 +70,7 @@ pub use queue::{
 };
 pub(crate) use queue::{limit, queue_spec};
 pub use reorder::ReorderSpec;
-pub use rx::{Coalesce, RxOrder, RxSpec};
+pub use rx::{RxOrder, RxSpec};
 pub use split::SplitSpec;
 pub use switch::{IngressTagSpec, SwitchSpec};
 

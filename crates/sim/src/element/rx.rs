@@ -18,9 +18,9 @@
 //! merged.
 
 use super::gro::GroTable;
-use super::net_dim::InterruptModeration;
 use crate::engine::{Core, DropReason, ElementContext, PacketId, PacketList};
 use std::ops::RangeInclusive;
+use tcpassay_case::interrupts::{Coalesce, POLL_BUDGET, ReceiveInterrupts, group_size};
 use tcpassay_units::{Bytes, Dur, Seed, Stream, Time};
 
 /// The receive side of a NIC. See the module.
@@ -39,34 +39,6 @@ pub struct RxSpec {
     pub gro_timeout: Dur,
     /// The order in which the packets of a batch are passed up.
     pub order: RxOrder,
-}
-
-/// The time of the receive interrupt.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Coalesce {
-    /// The interrupt occurs when the first packet has waited `usecs`, or when `frames` packets have arrived (0: only
-    /// the time counts), as set by `ethtool -C`. `usecs` zero: immediately.
-    Fixed {
-        /// Longest waiting time of the first packet.
-        usecs: Dur,
-        /// Number of packets that cause the interrupt.
-        frames: u32,
-    },
-    /// The delay depends on the load, as in Linux's dynamic interrupt moderation (`net_dim`): 1, 8, 64, 128 or 256
-    /// us, as long as longer delays reduce interrupts without reducing throughput.
-    Adaptive,
-    /// Coalescing by firmware that the driver does not show: the delay is `short` while packets arrive steadily, and
-    /// `long` after a pause longer than `idle`. `frames` packets (0: only the time counts) end either delay.
-    Hidden {
-        /// Delay while packets arrive steadily.
-        short: Dur,
-        /// Delay after a pause.
-        long: Dur,
-        /// Shortest pause.
-        idle: Dur,
-        /// Number of packets that cause the interrupt.
-        frames: u32,
-    },
 }
 
 /// The order in which the packets of a batch are passed up.
@@ -92,22 +64,17 @@ impl RxSpec {
     };
 }
 
-/// NAPI's budget: packets per poll.
-const BUDGET: u32 = 64;
-
 impl RxSpec {
     pub(super) fn make(self, name: &str, seed: Seed) -> Rx {
         Rx {
             rng: seed.stream(&format!("{name}.order")),
             merging: self.gro_max.map(GroTable::new),
+            interrupts: ReceiveInterrupts::new(self.coalesce),
             spec: self,
             ring: PacketList::default(),
-            interrupt_at: None,
             batch: PacketList::default(),
             poll_ends: None,
             flush_at: None,
-            dim: InterruptModeration::new(),
-            last_arrival: Time::ZERO,
         }
     }
 }
@@ -118,14 +85,12 @@ pub(crate) struct Rx {
     rng: Stream,
     merging: Option<GroTable>,
     ring: PacketList,
-    interrupt_at: Option<Time>,
+    interrupts: ReceiveInterrupts,
     /// Packets taken by the current poll.
     batch: PacketList,
     poll_ends: Option<Time>,
     /// The time at which merges that stayed open after the last poll are closed.
     flush_at: Option<Time>,
-    dim: InterruptModeration,
-    last_arrival: Time,
 }
 
 impl Rx {
@@ -135,24 +100,14 @@ impl Rx {
             return;
         }
         core.packets[id].stamp = core.now;
-        if self.spec.coalesce == Coalesce::Adaptive {
-            self.dim.packet(core.packets[id].size().get());
-        }
         self.ring.push_back(&mut core.packets, id);
-        let delay = self.delay(core.now);
-        self.last_arrival = core.now;
-        if self.poll_ends.is_some() {
-            return; // The current poll will process it.
-        }
-        let due = *self.interrupt_at.get_or_insert(core.now + delay);
-        let full = match self.spec.coalesce {
-            Coalesce::Fixed { frames, .. } | Coalesce::Hidden { frames, .. } => {
-                frames > 0 && self.ring.len() >= frames
-            }
-            Coalesce::Adaptive => false,
-        };
-        if full || due <= core.now {
+        let bytes = core.packets[id].size().get();
+        let polling = self.poll_ends.is_some();
+        if self.interrupts.arrive(core.now, bytes, self.ring.len(), polling) {
             self.interrupt(ctx, core);
+        }
+        if polling {
+            return; // The current poll will process it.
         }
         self.arm(ctx, core);
     }
@@ -161,7 +116,7 @@ impl Rx {
         if self.poll_ends.is_some_and(|at| at <= core.now) {
             self.finish_poll(ctx, core);
         }
-        if self.interrupt_at.is_some_and(|at| at <= core.now) {
+        if self.interrupts.due().is_some_and(|at| at <= core.now) {
             self.interrupt(ctx, core);
         }
         if self.flush_at.is_some_and(|at| at <= core.now) {
@@ -175,32 +130,15 @@ impl Rx {
         u64::from(self.ring.len() + self.batch.len()) + merging
     }
 
-    fn delay(&self, now: Time) -> Dur {
-        match self.spec.coalesce {
-            Coalesce::Fixed { usecs, .. } => usecs,
-            Coalesce::Adaptive => self.dim.delay(),
-            Coalesce::Hidden { short, long, idle, .. } => {
-                if now.since(self.last_arrival) > idle {
-                    long
-                } else {
-                    short
-                }
-            }
-        }
-    }
-
     fn interrupt(&mut self, ctx: &mut ElementContext, core: &mut Core) {
-        self.interrupt_at = None;
-        if self.spec.coalesce == Coalesce::Adaptive {
-            self.dim.interrupt(core.now);
-        }
+        self.interrupts.raise(core.now);
         self.poll(ctx, core);
     }
 
     /// Takes a batch, and further batches as long as packets are waiting and polling takes no time.
     fn poll(&mut self, ctx: &mut ElementContext, core: &mut Core) {
         loop {
-            while self.batch.len() < BUDGET
+            while self.batch.len() < POLL_BUDGET
                 && let Some(id) = self.ring.pop_front(&core.packets)
             {
                 self.batch.push_back(&mut core.packets, id);
@@ -230,10 +168,9 @@ impl Rx {
         if let RxOrder::StaleHash(sizes) = &self.spec.order {
             let mut sorted = PacketList::default();
             while !self.batch.is_empty() {
-                let (low, high) = (u64::from(*sizes.start()), u64::from(*sizes.end()));
-                let size = low + self.rng.below(high - low + 1);
+                let size = group_size(&mut self.rng, sizes);
                 let mut group = PacketList::default();
-                while u64::from(group.len()) < size
+                while group.len() < size
                     && let Some(id) = self.batch.pop_front(&core.packets)
                 {
                     group.push_front(&mut core.packets, id);
@@ -244,7 +181,7 @@ impl Rx {
             }
             self.batch = sorted;
         }
-        let complete = self.batch.len() < BUDGET;
+        let complete = self.batch.len() < POLL_BUDGET;
         while let Some(id) = self.batch.pop_front(&core.packets) {
             ctx.waited(core.packets[id].stamp, core.now);
             match &mut self.merging {
@@ -274,7 +211,7 @@ impl Rx {
     }
 
     fn arm(&self, ctx: &ElementContext, core: &mut Core) {
-        let first = [self.interrupt_at, self.poll_ends, self.flush_at].into_iter().flatten().min();
+        let first = [self.interrupts.due(), self.poll_ends, self.flush_at].into_iter().flatten().min();
         ctx.wake_at(core, first);
     }
 }

@@ -29,10 +29,11 @@ use crate::element::{
 use crate::element::{limit, queue_spec};
 use crate::engine::{HostId, Network, NodeId, SharedBufferId};
 use tcpassay_case::draws;
+use tcpassay_case::interrupts::STALE_HASH_GROUPS;
 use tcpassay_case::params::grammar::{Buffers, ForwardingOffload, LinkRate, ReorderRule};
 use tcpassay_case::params::linux::LinkDirection;
 use tcpassay_case::topology::{DirectedLink, Net, Node, Shape};
-use tcpassay_case::{Adaptive, Case, HostSettings, Mark, QueueKind, QueueSettings, SmallQueues};
+use tcpassay_case::{Case, HostSettings, Mark, QueueKind, QueueSettings, SmallQueues};
 use tcpassay_units::{Bytes, Dur, Rate, Seed};
 
 /// The network of a case.
@@ -153,22 +154,12 @@ impl Builder<'_> {
     fn receiving_nic(&mut self, name: &str, host: &HostSettings, stack: NodeId) -> NodeId {
         let nic = &host.nic;
         let spec = RxSpec {
-            coalesce: match nic.adaptive {
-                Adaptive::Off => Coalesce::Fixed { usecs: nic.rx_delay, frames: nic.rx_frames },
-                Adaptive::On => Coalesce::Adaptive,
-                Adaptive::Hidden => Coalesce::Hidden {
-                    short: nic.hidden_short,
-                    long: nic.hidden_long,
-                    idle: nic.hidden_idle,
-                    frames: nic.hidden_frames,
-                },
-            },
+            coalesce: Coalesce::of(nic),
             ring: nic.ring.unwrap_or(u32::MAX),
             cost: nic.rx_cost,
             gro_max: nic.gro.then_some(nic.gro_max),
             gro_timeout: nic.gro_timeout,
-            // Groups of four and five packets, as in the report.
-            order: if nic.stale_hash { RxOrder::StaleHash(4..=5) } else { RxOrder::Arrival },
+            order: if nic.stale_hash { RxOrder::StaleHash(STALE_HASH_GROUPS) } else { RxOrder::Arrival },
         };
         if spec == RxSpec::PLAIN {
             return stack;
@@ -432,7 +423,7 @@ impl Builder<'_> {
             path.push(self.net.add(&format!("mark.{}", self.name(port)), marker));
         }
         if let (Node::Switch(at), Buffers::Dual(_)) = (ends.to, case.network.buffers) {
-            let band = self.band(port, at);
+            let band = self.case.net.input_half(at, port.link);
             path.push(self.net.add(&format!("ingress.{}", self.name(port)), IngressTagSpec { band }));
         }
         path.push(match ends.to {
@@ -445,18 +436,6 @@ impl Builder<'_> {
             self.net.set_egress(self.ids[i], &[first]);
         }
         self.add_routes(port, first);
-    }
-
-    /// Index of the half of the input ports of switch `at` to which this port belongs. The first half in the order of
-    /// links has index 0.
-    fn band(&self, port: DirectedLink, at: usize) -> u8 {
-        let ends_here = |l: &tcpassay_case::topology::TopologyLink| {
-            l.from == Node::Switch(at) || l.to == Node::Switch(at)
-        };
-        let ports: Vec<usize> =
-            (0..).zip(&self.case.net.links).filter(|(_, l)| ends_here(l)).map(|(i, _)| i).collect();
-        let place = ports.iter().position(|i| *i == port.link).expect("a port of this switch");
-        u8::from(2 * place >= ports.len())
     }
 
     fn add_routes(&mut self, port: DirectedLink, first: NodeId) {

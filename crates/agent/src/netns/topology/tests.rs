@@ -101,3 +101,42 @@ fn the_generators_are_measured_over_one_veth_pair_without_queues() {
     assert_eq!((topology.devices.len(), &topology.hosts[..]), (2, &[0, 1][..]));
     assert!(topology.devices.iter().all(|d| d.queues.is_empty() && !d.segments));
 }
+
+#[test]
+fn a_nic_with_its_own_rule_for_interrupts_is_a_namespace_in_front_of_its_host() {
+    let rows = [("receiver/nic.rx_frames", "8"), ("sender/nic.adaptive", "hidden")];
+    let topology = NetnsTopology::of(&case(Substrate::Kernel, &rows), &Environment::guest());
+    assert_eq!(names(&topology)[2..], ["nic-sender", "shaper-bottleneck", "wire-bottleneck", "nic-receiver"]);
+    // sender - nic - shaper - wire - nic - receiver
+    let nics: Vec<_> = topology.delaying_nics.iter().map(|nic| (nic.host, nic.from, nic.to)).collect();
+    assert_eq!((topology.hosts.as_slice(), nics), (&[0, 9][..], vec![(0, 2, 1), (1, 7, 8)]));
+    assert_eq!(topology.monitored[0].dev, 4);
+    assert_eq!(
+        topology.devices[8].queues,
+        ["qdisc add dev c4a root handle 1: netem limit 10000000 slot 1ns 1ns"]
+    );
+    assert_eq!(topology.interrupt_delay(&case(Substrate::Kernel, &rows), 1), Dur::ZERO);
+}
+
+#[test]
+fn a_port_with_two_buffers_sorts_packets_by_the_half_of_their_input_ports() {
+    let rows = [("topology", "star:3"), ("switch.buffers", "dual:1MB")];
+    let topology = NetnsTopology::of(&case(Substrate::Kernel, &rows), &Environment::guest());
+    let [port] = &topology.monitored[..] else { panic!("one queue") };
+    let device = &topology.devices[port.dev];
+    assert_eq!(port.handles, [0x10, 0x20]);
+    let lines = |word: &str| device.queues.iter().filter(|line| line.contains(word)).count();
+    assert_eq!((lines(" htb rate 8kbit "), lines(" bfifo limit 1000000")), (2, 2), "{:?}", device.queues);
+    // The switch has the links of the receiver and of three senders; the second half are those of the second and third sender.
+    let filters = device.queues.iter().filter(|line| line.starts_with("filter"));
+    let inputs =
+        filters.map(|line| line.split_whitespace().skip_while(|word| *word != "indev").nth(1).unwrap());
+    let wires: Vec<usize> = inputs
+        .map(|input| topology.devices.iter().find(|device| device.name == input).unwrap())
+        .map(|input| topology.devices[input.peer].netns)
+        .collect();
+    // sender - wire - switch
+    let next = |host: usize| topology.devices[topology.devices[topology.hosts[host]].peer].netns;
+    // The receiver is the first host.
+    assert_eq!(wires, [next(2), next(3)]);
+}
