@@ -30,27 +30,38 @@
     return name ? `${ends} ${name}` : ends;
   };
 
-  // The runs without those that equal another seed of their case in every metric: such seeds are the same run,
-  // because the case has no random events, and are not independent samples.
-  const distinct = (shown) => {
+  // What tells a run from that of another seed: seeds whose runs are equal in every metric are the same run, because
+  // the case has no random events, and are not independent samples.
+  const mark = (run) => tcpassay.runs.metrics.map((metric) => metric.values[run]).join(" ");
+
+  // The independent values of some runs, as in the tables of `tcpassay table` (levels.py): one for each seed, the mean
+  // over its cases, of seeds that all cases have. Without such seeds each run is one.
+  const independent = (metric, among) => {
     const { runs } = tcpassay,
-      seen = new Set();
-    return shown.filter((run) => {
-      const mark = `${runs.case[run]} ${runs.metrics.map((metric) => metric.values[run]).join(" ")}`;
-      return !seen.has(mark) && seen.add(mark);
-    });
+      cases = new Map();
+    for (const run of among) {
+      const of = cases.get(runs.case[run]) ?? new Map();
+      cases.set(runs.case[run], of.set(runs.seed[run], run));
+    }
+    const each = [...cases.values()];
+    const seeds = each.length ? [...each[0].keys()].filter((seed) => each.every((of) => of.has(seed))) : [];
+    if (each.length > 1 && seeds.length < 2) return among.map((run) => metric.values[run]);
+    const steps = new Map(seeds.map((seed) => [each.map((of) => mark(of.get(seed))).join("|"), seed]));
+    return [...steps.values()].map(
+      (seed) => each.reduce((sum, of) => sum + metric.values[of.get(seed)], 0) / each.length,
+    );
   };
 
   // Means by the indices of the levels of `down` and `across`, over the displayed runs that have the metric.
   const cells = (metric, down, across, shown) => {
     const groups = new Map();
     for (const run of shown) {
-      const value = metric.values[run];
-      if (Number.isNaN(value)) continue;
+      if (Number.isNaN(metric.values[run])) continue;
       const key = `${down.codes[run]} ${across ? across.codes[run] : 0}`;
-      groups.set(key, [...(groups.get(key) ?? []), value]);
+      groups.set(key, groups.get(key) ?? []);
+      groups.get(key).push(run);
     }
-    return new Map([...groups].map(([key, values]) => [key, mean(values)]));
+    return new Map([...groups].map(([key, among]) => [key, mean(independent(metric, among))]));
   };
 
   const chart = (context) => {
@@ -147,7 +158,7 @@
           cell: (row) => {
             const one = at(column)(row);
             return one
-              ? h("span", { title: `${one.count} ${one.count === 1 ? "run" : "runs"}` }, text(one, metric.unit))
+              ? h("span", { title: `${one.count} independent ${one.count === 1 ? "value" : "values"}` }, text(one, metric.unit))
               : "";
           },
         })),
@@ -166,8 +177,8 @@
     const cases = new Map();
     for (const run of shown) cases.set(runs.case[run], [...(cases.get(runs.case[run]) ?? []), run]);
     const over = (metric, row) => {
-      const values = distinct(row).map((run) => metric.values[run]).filter((value) => !Number.isNaN(value));
-      return values.length ? mean(values) : null;
+      const known = row.filter((run) => !Number.isNaN(metric.values[run]));
+      return known.length ? mean(independent(metric, known)) : null;
     };
     return table(
       [
@@ -211,19 +222,27 @@
       .sort((a, b) => b.share - a.share)
       .map((one) => one.factor);
     const few = (factor) => factor.levels.length <= MOST;
+    // Whether each level of one factor has one level of the other, so that their table would be a diagonal.
+    const follows = (one, other) => {
+      const of = new Map();
+      return shown.every((run) => {
+        const code = one.codes[run];
+        if (!of.has(code)) of.set(code, other.codes[run]);
+        return of.get(code) === other.codes[run];
+      });
+    };
+    const crossed = (one, other) => one !== other && !follows(one, other) && !follows(other, one);
+    const usual = named(CONTROLLER) ?? ranked.slice(1).find(few);
+    const finer = usual && ranked.find((factor) => factor !== usual && few(factor) && follows(factor, usual));
     const across =
-      view.across === NONE
-        ? undefined
-        : (named(view.across) ??
-          (ranked.length > 1
-            ? (named(CONTROLLER) ?? ranked.slice(1).find(few))
-            : undefined));
+      view.across === NONE ? undefined : (named(view.across) ?? (ranked.length > 1 ? (finer ?? usual) : undefined));
     const down =
       (view.down !== across?.name ? named(view.down) : undefined) ??
-      ranked.find((factor) => factor !== across) ??
+      ranked.find((factor) => !across || crossed(factor, across)) ??
+      across ??
       ranked[0];
     const second = across === down ? undefined : across;
-    const means = cells(metric, down, second, distinct(shown));
+    const means = cells(metric, down, second, shown);
     const present = (place, levels) => [
       ...new Set([...means.keys()].map((key) => Number(key.split(" ")[place]))),
     ].sort((a, b) => a - b).slice(0, levels);
@@ -239,7 +258,7 @@
     const made = section(
       "levels",
       "By parameter",
-      "Means over the displayed runs, with Student's 95 % confidence interval from the variation between them.",
+      "Means over the displayed runs, with Student's 95 % confidence interval over the seeds: a seed counts once, with the mean over the parameters that are not shown.",
       h(
         "div",
         { class: "controls" },
