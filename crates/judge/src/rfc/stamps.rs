@@ -112,31 +112,32 @@ fn backwards(state: &mut Highest, context: &Context<'_>, step: &Step<'_>, found:
 /// Ticks by which the clock of the peer may have advanced until a packet that the capture missed.
 const MISSED: u32 = 60_000;
 
-/// The first and the highest timestamp of the peer.
+/// The lowest and the highest timestamp of the peer. A SYN that is sent again may have an older one than a segment before it.
 #[derive(Clone, Debug, Default)]
 struct Heard(Option<(u32, u32)>);
 
 fn echo(state: &mut Heard, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
     let Some(stamps) = packet(context, step).and_then(|packet| packet.stamps) else { return };
     if step.event.kind == EventKind::In {
-        let (first, highest) = state.0.unwrap_or((stamps.val, stamps.val));
+        let (lowest, highest) = state.0.unwrap_or((stamps.val, stamps.val));
         let above = stamps.val.wrapping_sub(highest).cast_signed() > 0;
-        state.0 = Some((first, if above { stamps.val } else { highest }));
+        let below = stamps.val.wrapping_sub(lowest).cast_signed() < 0;
+        state.0 = Some((if below { stamps.val } else { lowest }, if above { stamps.val } else { highest }));
         return;
     }
-    let Some((first, highest)) =
+    let Some((lowest, highest)) =
         state.0.filter(|_| step.flags().has(Flags::ACK) && !step.flags().has(Flags::RST))
     else {
         return;
     };
     let blank = stamps.ecr == 0 && step.flags().has(Flags::SYN);
-    let below = stamps.ecr.wrapping_sub(first).cast_signed() < 0;
+    let below = stamps.ecr.wrapping_sub(lowest).cast_signed() < 0;
     let ahead = stamps.ecr.wrapping_sub(highest);
-    let above = ahead.cast_signed() > 0 && ahead > highest.wrapping_sub(first).max(MISSED);
+    let above = ahead.cast_signed() > 0 && ahead > highest.wrapping_sub(lowest).max(MISSED);
     if !blank && (below || above) {
         found.add(ECHO.of_receiver(context, step), || {
             format!(
-                "{} echoed the timestamp {} at {}; its peer had sent {first} to {highest}.",
+                "{} echoed the timestamp {} at {}; its peer had sent {lowest} to {highest}.",
                 context.who(step.flow),
                 stamps.ecr,
                 time(step.at())
@@ -201,6 +202,10 @@ mod tests {
         assert_eq!(found("timestamp-echo", &odd), NOTHING);
         odd[4].2 = stamped(910, 99, ack(1001));
         assert_eq!(found("timestamp-echo", &odd), [vec![5]]);
+        // A lower one has arrived.
+        let mut older = odd.clone();
+        older[3].2 = stamped(99, 900, data(1, 1000));
+        assert_eq!(found("timestamp-echo", &older), NOTHING);
         odd[4].2 = stamped(910, 99, segment(1, 0, 1001, Flags::ACK | Flags::RST));
         assert_eq!(found("timestamp-echo", &odd), NOTHING);
     }

@@ -235,25 +235,24 @@ impl Timeout<'_> {
         )
     }
 
-    /// The row of the arrival after which nothing was missing.
-    fn arrival(&self, arrived: Time) -> Option<usize> {
+    /// The place of the arrival after which nothing was missing among the segments of the receiver.
+    fn place(&self, arrived: Time) -> Option<usize> {
         let segments = &self.receiving().segments;
         let first = segments.partition_point(|s| s.at < arrived);
         let last = segments.partition_point(|s| s.at <= arrived);
-        let missing = |s: &&crate::history::Segment| !s.sent && s.start < self.nxt && s.end > self.una;
-        segments[first..last].iter().rfind(missing).map(|s| s.row)
+        let missing = |s: &crate::history::Segment| !s.sent && s.start < self.nxt && s.end > self.una;
+        segments[first..last].iter().rposition(missing).map(|place| first + place)
+    }
+
+    /// The row of this arrival.
+    fn arrival(&self, arrived: Time) -> Option<usize> {
+        self.place(arrived).map(|place| self.receiving().segments[place].row)
     }
 
     /// The row of the first segment that the receiver sent between the arrival after which nothing was missing and the timeout.
     fn answer(&self, arrived: Time) -> Option<usize> {
-        let row = self.arrival(arrived)?;
-        let segments = &self.receiving().segments;
-        segments
-            .iter()
-            .skip_while(|s| s.row <= row)
-            .take_while(|s| s.at < self.at())
-            .find(|s| s.sent)
-            .map(|s| s.row)
+        let after = &self.receiving().segments[self.place(arrived)? + 1..];
+        after.iter().take_while(|s| s.at < self.at()).find(|s| s.sent).map(|s| s.row)
     }
 
     /// The row of what the receiver sent last before the timer fired.
