@@ -340,9 +340,10 @@ impl Waits {
             self.charge(self.paced_until(sent.at), Some(SendLimit::Pacing));
         }
         let is_paced = limit == Some(SendLimit::Pacing) || doubt == Some(Doubt::Pace);
-        self.clocks[0] += u64::from(is_paced);
-        self.clocks[1] += u64::from(limit == Some(SendLimit::CongestionWindow));
-        let is_sure = self.is_paced(sent, sent.at.since(self.active)) || self.paces();
+        self.clocks[0] += u64::from(begins && is_paced);
+        self.clocks[1] += u64::from(begins && limit == Some(SendLimit::CongestionWindow));
+        // The pause of a train is that before its first packet.
+        let is_sure = if self.paces() { begins } else { self.is_paced(sent, sent.at.since(self.active)) };
         if let Some(since) = self.since.filter(|_| is_paced && is_sure) {
             self.pace = Some((sent.at.since(since), self.together()));
         }
@@ -468,7 +469,7 @@ impl Waits {
     /// Whether the sender waits for the timer of its pacing rather than for ACKs.
     fn paces(&self) -> bool {
         let [timer, ack] = self.clocks;
-        timer > 2 * ack
+        timer > ack
     }
 
     /// What one wait for the timer lets go.
@@ -591,6 +592,20 @@ mod tests {
         // In the first millisecond the pace is not known; each of the nine after the first pair has 800 us of it.
         assert!((shares.time_pacing - 7.6 / 10.4).abs() < 0.001, "{shares:?}");
         assert!((shares.time_congestion_window - (1.0 + 9.0 * 0.2) / 10.4).abs() < 0.001, "{shares:?}");
+    }
+
+    #[test]
+    fn pairs_of_a_paced_sender_that_meet_an_ack_by_chance_waited_for_its_timer() {
+        let mut line = Line::new();
+        for n in 0..=8 {
+            if n == 4 || n == 8 {
+                line.ack(n * 5000, n * 1000);
+            }
+            line.send(n * 5000);
+            line.send(n * 5000);
+        }
+        let shares = line.waits.shares(us(40_000), false).expect("time has passed");
+        assert!((shares.time_pacing - 1.0).abs() < 0.001, "{shares:?}");
     }
 
     #[test]
