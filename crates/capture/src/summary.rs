@@ -108,7 +108,7 @@ pub struct FlowSummary {
     pub unknown: Vec<String>,
 }
 
-/// The distribution of round-trip times of a flow; quantiles to 5 %.
+/// The distribution of round-trip times of a flow.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct RoundTrips {
     /// Number of round-trip times.
@@ -121,6 +121,8 @@ pub struct RoundTrips {
     pub median_ns: u64,
     /// The 99th percentile.
     pub p99_ns: u64,
+    /// The largest relative error of both, and of the medians of groups.
+    pub quantile_error: f64,
     /// The longest.
     pub max_ns: u64,
     /// Of two groups, when there are two: their medians, and the share of the upper one.
@@ -138,6 +140,7 @@ impl RoundTrips {
             mean_ns: ns(histogram.mean())?,
             median_ns: ns(histogram.quantile(500))?,
             p99_ns: ns(histogram.quantile(990))?,
+            quantile_error: histogram.error(),
             max_ns: ns(histogram.most())?,
             modes: modes.map(|m| (m.low.as_nanos(), m.high.as_nanos(), m.high_share)),
         })

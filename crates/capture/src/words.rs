@@ -336,8 +336,13 @@ fn round_trips(flow: &FlowSummary, trips: &RoundTrips, clock_ns: u64) -> String 
     } else {
         String::new()
     };
+    // The text has two or three digits.
+    let error = match trips.quantile_error {
+        error if error > 0.001 => format!(" (to {:.1}%)", 100.0 * error),
+        _ => String::new(),
+    };
     format!(
-        "{}, round-trip time {} to {}, median {}, 99% within {}.{step}",
+        "{}, round-trip time {} to {}, median {}, 99% within {}{error}.{step}",
         many(flow.rounds, "round"),
         time(trips.min_ns),
         time(trips.max_ns),

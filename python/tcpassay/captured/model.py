@@ -96,13 +96,15 @@ class Spurious:
 
 @dataclass(frozen=True, slots=True, config=_EXACT)
 class RoundTrips:
-    """The distribution of round-trip times; quantiles to 5 %."""
+    """The distribution of round-trip times."""
 
     count: int
     min_ns: int
     mean_ns: int
     median_ns: int
     p99_ns: int
+    quantile_error: float
+    """The largest relative error of the median, the 99th percentile, and the medians of groups."""
     max_ns: int
     modes: tuple[int, int, float] | None
     """The medians of two groups of the samples, and the share of the upper group."""
