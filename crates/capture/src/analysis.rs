@@ -1,13 +1,13 @@
 //! All connections of a capture, in one pass over its packets.
 
-use crate::clock::{Clocks, Told};
-use crate::content::{CapturedSegment, Content};
+use crate::content::CapturedSegment;
 use crate::counts::PacketCounts;
-use crate::flow::{self, Connection, HalfCounters, Place, Round, Seen};
+use crate::flow::{Connection, HalfCounters, Place, Round, Seen};
 use crate::icmp::{IcmpError, Reported};
+use crate::intake::{Arrival, Arrived, Intake};
 use crate::life::{ConnectionFacts, Ended, First, Life, begun};
 use crate::reader::{Interface, ReadError, Reader};
-use crate::table::{self, Table, Ways};
+use crate::table::{self, Ends, Table, Ways};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::SocketAddr;
@@ -52,32 +52,6 @@ pub struct Placed {
     pub from: usize,
 }
 
-/// The steps in which the clock of the capture advances.
-#[derive(Clone, Copy, Debug)]
-struct ClockStep {
-    /// The shortest time between two successive packets that is not zero.
-    least_ns: u64,
-    /// Successive packets had equal times.
-    equal: bool,
-}
-
-impl Default for ClockStep {
-    fn default() -> ClockStep {
-        ClockStep { least_ns: u64::MAX, equal: false }
-    }
-}
-
-impl ClockStep {
-    #[inline]
-    fn add(&mut self, step_ns: u64) {
-        if step_ns == 0 {
-            self.equal = true;
-        } else if step_ns < self.least_ns {
-            self.least_ns = step_ns;
-        }
-    }
-}
-
 /// The connections of a capture.
 pub struct Analysis {
     options: AnalysisOptions,
@@ -90,8 +64,7 @@ pub struct Analysis {
     ended: u64,
     /// Connections that are refused before those in memory are examined again.
     patience: u32,
-    clocks: Clocks,
-    step: ClockStep,
+    pub(crate) intake: Intake,
     /// Counters of the packets that were read.
     pub counts: PacketCounts,
     /// The error that ended the reading of the capture; `None` if it was read to its end.
@@ -106,6 +79,7 @@ pub struct Analysis {
 impl Analysis {
     /// Creates an analysis without packets.
     pub fn new(options: AnalysisOptions) -> Analysis {
+        let intake = Intake::new(options.interface.clone(), options.merge_interfaces);
         Analysis {
             options,
             table: Table::new(),
@@ -114,8 +88,7 @@ impl Analysis {
             open: 0,
             ended: 0,
             patience: 0,
-            clocks: Clocks::default(),
-            step: ClockStep::default(),
+            intake,
             counts: PacketCounts::default(),
             error: None,
             rounds: Vec::new(),
@@ -128,22 +101,19 @@ impl Analysis {
     pub fn read<R: Read>(&mut self, reader: &mut Reader<R>, most: u64) -> bool {
         for _ in 0..most {
             match reader.next_content(&mut self.counts) {
-                Ok(Some(Content::Other)) => {}
-                Ok(Some(Content::Segment(segment))) => {
-                    self.segment(&segment, reader.interfaces());
-                }
-                Ok(Some(Content::Icmp(at_ns, interface, error))) => {
-                    if self.is_chosen(interface, reader.interfaces()) {
-                        self.icmp(at_ns, interface, error);
+                Ok(Some(content)) => {
+                    let interfaces = reader.interfaces();
+                    if let Some(arrival) = self.intake.content(content, interfaces, &mut self.counts) {
+                        self.take(&arrival, interfaces);
                     }
                 }
                 Ok(None) => {
-                    self.end(reader);
+                    self.end(reader.skipped_blocks(), reader.too_many_interfaces());
                     return false;
                 }
                 Err(error) => {
                     self.error = Some(error);
-                    self.end(reader);
+                    self.end(reader.skipped_blocks(), reader.too_many_interfaces());
                     return false;
                 }
             }
@@ -151,14 +121,26 @@ impl Analysis {
         true
     }
 
+    /// Takes in what a packet carries.
+    #[inline]
+    pub(crate) fn take(&mut self, arrival: &Arrival, interfaces: &[Interface]) {
+        match arrival {
+            Arrival::Segment(segment) => {
+                self.place(segment, interfaces);
+            }
+            Arrival::Icmp(at, point, error) => self.icmp(*at, *point, **error),
+        }
+    }
+
     /// Whether the analysis covers one capture point: one was chosen, or all are considered as one.
     pub(crate) fn is_of_one_point(&self) -> bool {
         self.options.interface.is_some() || self.options.merge_interfaces
     }
 
-    fn end<R: Read>(&mut self, reader: &Reader<R>) {
-        self.counts.skipped_blocks = reader.skipped_blocks();
-        self.counts.too_many_interfaces = reader.too_many_interfaces();
+    /// The end of the capture: numbers of blocks that were skipped, and of interfaces beyond those that are read.
+    pub(crate) fn end(&mut self, skipped_blocks: u64, too_many_interfaces: u64) {
+        self.counts.skipped_blocks = skipped_blocks;
+        self.counts.too_many_interfaces = too_many_interfaces;
         for entry in self.table.entries_mut() {
             if let Life::Open(connection) = &mut entry.state {
                 connection.finish(&mut self.rounds);
@@ -194,7 +176,7 @@ impl Analysis {
 
     /// The step of the capture's clock: the shortest time between two packets, in a capture that has packets with equal times.
     pub fn clock_step_ns(&self) -> Option<u64> {
-        (self.step.equal && self.step.least_ns < u64::MAX).then_some(self.step.least_ns)
+        self.intake.clock.step_ns()
     }
 
     /// The connections in the order of their first packets.
@@ -228,31 +210,27 @@ impl Analysis {
 
     /// Takes in a segment; `None` when its interface was not chosen, or when there are too many tunnels or connections.
     pub fn segment(&mut self, captured: &CapturedSegment, interfaces: &[Interface]) -> Option<Placed> {
-        let CapturedSegment { at_ns, interface, vlan, device, ref around, ref headers } = *captured;
-        if !self.is_chosen(interface, interfaces) {
-            return None;
-        }
-        let at = self.clock(at_ns, interface);
-        let point = if self.options.merge_interfaces { 0 } else { interface };
-        let envelope = &headers.envelope;
-        let interface = if device > 0 { device } else { u16::try_from(interface).unwrap_or(u16::MAX) };
-        let way = flow::Way { ttl: envelope.ttl, vlan, interface };
+        let arrived = self.intake.segment(captured.clone(), interfaces, &mut self.counts)?;
+        self.place(&arrived, interfaces)
+    }
+
+    /// Takes in a segment of an interface that was chosen.
+    fn place(&mut self, arrived: &Arrived, interfaces: &[Interface]) -> Option<Placed> {
+        let Arrived { at, ends, point, ref around, .. } = *arrived;
         let seen = Seen {
             at,
-            ecn: envelope.ecn,
-            id: envelope.id,
-            checksum: headers.checksum,
-            way,
-            segment: &headers.segment,
-            cut: headers.has_unknown_options(),
+            ecn: arrived.ecn,
+            id: arrived.id,
+            checksum: arrived.checksum,
+            way: arrived.way,
+            segment: &arrived.segment,
+            cut: arrived.cut || arrived.malformed,
         };
-        let point = u32::try_from(point).expect("fewer than 2^32 interfaces");
-        let ends = [envelope.from, envelope.to];
-        let Some(way) = self.ways.number(point, around.as_ref()) else {
+        let Some(way) = self.ways.number(point, around.as_deref()) else {
             self.counts.too_many_tunnels += 1;
             return None;
         };
-        let (place, from) = match self.table.find(ends, way, &self.ways, is_silent) {
+        let (place, from) = match self.table.find(&ends, way, &self.ways, is_silent) {
             table::Place::TooMany => {
                 self.counts.too_many_tunnels += 1;
                 return None;
@@ -265,11 +243,12 @@ impl Analysis {
             table::Place::New => self.begin(point, way, ends, &seen, interfaces)?,
         };
         self.counts.segments += 1;
-        self.counts.options_cut += u64::from(headers.cut);
-        if headers.malformed {
+        self.counts.options_cut += u64::from(arrived.cut);
+        if arrived.malformed {
             self.counts.malformed_options += 1;
-            if self.malformed_from.len() < MOST_NAMED && !self.malformed_from.contains(&envelope.from) {
-                self.malformed_from.push(envelope.from);
+            let from = ends.sockets()[0];
+            if self.malformed_from.len() < MOST_NAMED && !self.malformed_from.contains(&from) {
+                self.malformed_from.push(from);
             }
         }
         if let Some(Some(tunnel)) = around.as_ref().map(|around| around.tunnels[0]) {
@@ -278,24 +257,12 @@ impl Analysis {
         Some(Placed { at, connection: place as usize, from })
     }
 
-    /// Whether the packets of an interface are to be analysed; otherwise the packet is counted.
-    #[inline]
-    fn is_chosen(&mut self, interface: usize, interfaces: &[Interface]) -> bool {
-        let chosen = self.options.interface.as_ref();
-        let is_other =
-            chosen.is_some_and(|name| interfaces.get(interface).is_none_or(|one| one.name != *name));
-        self.counts.other_interfaces += u64::from(is_other);
-        !is_other
-    }
-
     /// An ICMP error about a segment: it belongs to the latest connection of its ends at this point that has sequence numbers near its own.
     #[cold]
-    fn icmp(&mut self, at_ns: Option<u64>, interface: usize, error: IcmpError) {
-        let at = self.clock(at_ns, interface);
-        let point = if self.options.merge_interfaces { 0 } else { interface };
+    fn icmp(&mut self, at: Time, point: u32, error: IcmpError) {
         let (ways, seq) = (&self.ways, error.seq);
         let found = self.table.newest(error.ends, |entry, from| {
-            ways.point(entry.way(from)) as usize == point
+            ways.point(entry.way(from)) == point
                 && match &entry.state {
                     Life::Open(connection) => connection.halves[from].sequence.is_near(seq),
                     Life::First(_) | Life::Ended(_) | Life::Forgotten => true,
@@ -343,7 +310,7 @@ impl Analysis {
         &mut self,
         point: u32,
         way: table::Way,
-        ends: [SocketAddr; 2],
+        ends: Ends,
         seen: &Seen<'_>,
         interfaces: &[Interface],
     ) -> Option<(u32, usize)> {
@@ -353,8 +320,8 @@ impl Analysis {
         }
         // A SYN-ACK comes from the end that was opened to.
         let from = usize::from(seen.segment.flags.has(Flags::SYN | Flags::ACK));
-        let ends = if from == 1 { [ends[1], ends[0]] } else { ends };
-        let mut connection = begun(point as usize, ends, from, seen, 0);
+        let ends = if from == 1 { ends.swapped() } else { ends };
+        let mut connection = begun(point as usize, ends.sockets(), from, seen, 0);
         let has_data = connection.halves[from].counters.packets > 0;
         let number =
             if has_data { u32::try_from(self.flows.len() + 1).expect("fewer than 2^32 flows") } else { 0 };
@@ -417,26 +384,6 @@ impl Analysis {
             self.open -= 1;
             self.counts.ended_connections += 1;
         }
-    }
-
-    /// The time of a packet. One without a time, or with a time that cannot be true, has that of the packet before it.
-    fn clock(&mut self, at: Option<u64>, interface: usize) -> Time {
-        let (time, told) = self.clocks.time(at, interface);
-        match told {
-            Told::Time => {}
-            Told::Absent => self.counts.timeless += 1,
-            Told::Contradictory => self.counts.contradictory_times += 1,
-            Told::Set => self.counts.clocks_set += 1,
-        }
-        let before = self.clocks.passed(time, interface);
-        let back = before.since(time);
-        if back.is_zero() {
-            self.step.add(time.since(before).as_nanos());
-        } else {
-            self.counts.backwards += 1;
-            self.counts.most_backwards_ns = self.counts.most_backwards_ns.max(back.as_nanos());
-        }
-        time
     }
 }
 

@@ -20,7 +20,7 @@ pub struct CapturedSegment {
     /// The index of the network interface (Linux cooked capture v2); 0 where the packet has none.
     pub device: u16,
     /// The tunnels around the packet.
-    pub around: Option<Around>,
+    pub around: Option<Box<Around>>,
     /// Its headers.
     pub headers: Headers,
 }
@@ -45,9 +45,14 @@ impl<R: Read> Reader<R> {
     /// What the next packet carries. `None` at the end.
     #[inline]
     pub(crate) fn next_content(&mut self, counts: &mut PacketCounts) -> Result<Option<Content>, ReadError> {
+        let over_udp = self.over_udp;
         let Some(packet) = self.next_packet()? else { return Ok(None) };
         counts.packets += 1;
-        Ok(Some(content(&packet, counts)))
+        let content = content(&packet, over_udp, counts);
+        if let Content::Segment(CapturedSegment { around: Some(around), .. }) = &content {
+            self.over_udp |= around.tunnels[0].is_some_and(|tunnel| tunnel.kind.is_over_udp());
+        }
+        Ok(Some(content))
     }
 }
 
@@ -55,14 +60,14 @@ impl<R: Read> Reader<R> {
 pub(crate) enum Content {
     Segment(CapturedSegment),
     /// An ICMP error about a segment: its time, its interface.
-    Icmp(Option<u64>, usize, IcmpError),
+    Icmp(Option<u64>, usize, Box<IcmpError>),
     /// It was counted.
     Other,
 }
 
-/// What a packet carries; one without a segment or an error about one is counted.
+/// What a packet carries; one without a segment or an error about one is counted. `over_udp`: there are tunnels over UDP.
 #[inline]
-fn content(packet: &CaptureRecord<'_>, counts: &mut PacketCounts) -> Content {
+fn content(packet: &CaptureRecord<'_>, over_udp: bool, counts: &mut PacketCounts) -> Content {
     let start = match network(packet.link, packet.data) {
         NetworkLayer::Ip(start) => start,
         NetworkLayer::Other => {
@@ -90,11 +95,15 @@ fn content(packet: &CaptureRecord<'_>, counts: &mut PacketCounts) -> Content {
     };
     let found = match ip(&packet.data[start.at..], extent) {
         Ok(ip) if ip.protocol == TCP => whole_tcp(&ip).map(|headers| made(headers, None)),
-        Ok(ip) => match tunnelled(&ip, counts) {
-            Inner::Segment(found) => found.map(|(headers, around)| made(headers, Some(around))),
-            Inner::Icmp(error) => return Content::Icmp(packet.at_ns, packet.interface, error),
-            Inner::Counted => return Content::Other,
-        },
+        Ok(ip) => {
+            // Of a copy, so that the other one need not be in memory.
+            let outer = ip;
+            match tunnelled(&outer, over_udp, counts) {
+                Inner::Segment(found) => found.map(|(headers, around)| made(headers, Some(Box::new(around)))),
+                Inner::Icmp(error) => return Content::Icmp(packet.at_ns, packet.interface, Box::new(error)),
+                Inner::Counted => return Content::Other,
+            }
+        }
         Err(why) => Err(why),
     };
     match found {
@@ -123,7 +132,7 @@ enum Inner {
 
 /// The TCP segment in the tunnels of a packet, or the error about one, which may be in tunnels, too.
 #[cold]
-fn tunnelled(outer: &IpPacket<'_>, counts: &mut PacketCounts) -> Inner {
+fn tunnelled(outer: &IpPacket<'_>, over_udp: bool, counts: &mut PacketCounts) -> Inner {
     if let Some(error) = IcmpError::of(outer) {
         return Inner::Icmp(error);
     }
@@ -139,7 +148,7 @@ fn tunnelled(outer: &IpPacket<'_>, counts: &mut PacketCounts) -> Inner {
         Err(NoInner::NoTunnel) => {
             // A later fragment of a datagram has no port, but tunnels over UDP are there.
             let is_later = outer.fragment.is_some_and(|(offset, _)| offset > 0);
-            if is_later && counts.tunnels.keys().any(|kind| kind.is_over_udp()) {
+            if is_later && over_udp {
                 *counts.undecoded.entry(Undecoded::TunnelFragment).or_default() += 1;
                 return Inner::Counted;
             }

@@ -11,6 +11,7 @@
 //! as a whole. The crate does not depend
 //! on the model TCP or the simulation: its results follow from packets alone.
 
+mod ahead;
 mod analysis;
 mod clock;
 mod content;
@@ -18,6 +19,7 @@ mod counts;
 mod flow;
 mod histogram;
 mod icmp;
+mod intake;
 mod life;
 pub mod link;
 mod notes;
@@ -31,6 +33,7 @@ mod text;
 mod tunnel;
 mod words;
 
+pub use ahead::Steps;
 pub use analysis::{Analysis, AnalysisOptions, Placed};
 pub use clock::CLOCK_DISORDER;
 pub use content::CapturedSegment;

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Read};
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Number of bytes that are read at once.
-const BLOCK: usize = 256 * 1024;
+const BLOCK: usize = 64 * 1024;
 /// The largest window of a zstd frame: `zstd --ultra` and `--long=27` need 128 MiB; frames that need more are refused.
 const MAX_WINDOW: u64 = 128 << 20;
 

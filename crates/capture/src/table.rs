@@ -19,14 +19,14 @@ const LATEST: usize = 256;
 
 /// Both ends of a connection. An IPv4 address is mapped to one of IPv6.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-struct Ends {
+pub(crate) struct Ends {
     addresses: [[u8; 16]; 2],
     ports: [u16; 2],
 }
 
 impl Ends {
     #[inline]
-    fn of(ends: [SocketAddr; 2]) -> Ends {
+    pub fn of(ends: [SocketAddr; 2]) -> Ends {
         let octets = |end: SocketAddr| match end.ip() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
             IpAddr::V6(v6) => v6.octets(),
@@ -35,14 +35,14 @@ impl Ends {
     }
 
     #[inline]
-    fn swapped(self) -> Ends {
+    pub fn swapped(self) -> Ends {
         let ([a, b], [p, q]) = (self.addresses, self.ports);
         Ends { addresses: [b, a], ports: [q, p] }
     }
 }
 
 impl Ends {
-    fn sockets(self) -> [SocketAddr; 2] {
+    pub fn sockets(self) -> [SocketAddr; 2] {
         let socket = |place: usize| {
             let address = Ipv6Addr::from(self.addresses[place]).to_canonical();
             SocketAddr::new(address, self.ports[place])
@@ -217,20 +217,19 @@ impl<T> Table<T> {
     #[inline]
     pub fn find(
         &mut self,
-        sockets: [SocketAddr; 2],
+        ends: &Ends,
         way: Way,
         ways: &Ways,
         is_silent: impl Fn(&T, usize) -> bool,
     ) -> Place {
-        let ends = Ends::of(sockets);
-        let slot = Self::slot(&ends, way);
+        let slot = Self::slot(ends, way);
         if let Some(entry) = self.entries.get(self.latest[slot] as usize)
-            && let Some(from) = Self::from(entry, &ends)
+            && let Some(from) = Self::from(entry, ends)
             && entry.ways[from] == way
         {
             return Place::Known(self.latest[slot], from);
         }
-        let found = self.search(&ends, way, ways, is_silent);
+        let found = self.search(ends, way, ways, is_silent);
         if let Place::Known(place, _) = found {
             self.latest[slot] = place;
         }
@@ -286,9 +285,8 @@ impl<T> Table<T> {
         None
     }
 
-    /// Adds a connection, whose first end is the first of `sockets`. It replaces that of the same ends on the same way.
-    pub fn open(&mut self, sockets: [SocketAddr; 2], way: Way, state: T) -> u32 {
-        let ends = Ends::of(sockets);
+    /// Adds a connection, whose first end is the first of `ends`. It replaces that of the same ends on the same way.
+    pub fn open(&mut self, ends: Ends, way: Way, state: T) -> u32 {
         let place = u32::try_from(self.entries.len()).expect("fewer than 2^32 connections");
         let hash = Self::hash(&self.random, &ends);
         let entries = &self.entries;

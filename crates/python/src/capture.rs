@@ -6,12 +6,14 @@ use pyo3::types::PyBytes;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use tcpassay_capture::siftr::{holds_siftr, read_limited};
-use tcpassay_capture::{Analysis, AnalysisOptions, Reader};
+use tcpassay_capture::{Analysis, AnalysisOptions, Interface, Reader, Steps};
 use tcpassay_judge::capture::Capture;
 use tcpassay_units::Time;
 
 /// Number of packets that are read between two checks for an interrupt.
 const STEP: u64 = 100_000;
+/// The size of a file from which on several threads analyse it: a smaller one takes a few hundredths of a second.
+const LARGE: u64 = 16 << 20;
 
 pub(crate) fn open(path: &Path, most_expanded: u64) -> PyResult<Reader<File>> {
     Reader::limited(File::open(path)?, most_expanded)
@@ -21,9 +23,7 @@ pub(crate) fn open(path: &Path, most_expanded: u64) -> PyResult<Reader<File>> {
 /// The analysis of a capture, step by step.
 #[pyclass]
 pub struct CaptureAnalysis {
-    reader: Reader<File>,
-    analysis: Analysis,
-    over: bool,
+    steps: Steps<File>,
 }
 
 #[pymethods]
@@ -40,11 +40,8 @@ impl CaptureAnalysis {
         most_expanded: u64,
     ) -> PyResult<CaptureAnalysis> {
         let options = AnalysisOptions { interface, merge_interfaces, most_connections };
-        Ok(CaptureAnalysis {
-            reader: open(&path, most_expanded)?,
-            analysis: Analysis::new(options),
-            over: false,
-        })
+        let is_large = path.metadata()?.len() >= LARGE;
+        Ok(CaptureAnalysis { steps: Steps::new(open(&path, most_expanded)?, options, is_large) })
     }
 
     /// Reads the next packets. Returns the rounds that ended since the last call (only those of `flow` if it
@@ -55,32 +52,39 @@ impl CaptureAnalysis {
         flow: Option<u32>,
         json: bool,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        if self.over {
-            return Ok(None);
-        }
         let text = py.detach(|| {
-            self.over = !self.analysis.read(&mut self.reader, STEP);
             let mut text = String::new();
-            for round in self.analysis.take_rounds() {
+            for round in self.steps.rounds()? {
                 if flow.is_none_or(|wanted| wanted == round.flow) {
                     text += &if json { serde_json::json!(round).to_string() } else { round.line() };
                     text.push('\n');
                 }
             }
-            text
+            Some(text)
         });
         py.check_signals()?;
-        Ok(Some(PyBytes::new(py, text.as_bytes())))
+        Ok(text.map(|text| PyBytes::new(py, text.as_bytes())))
     }
 
-    /// The summary of the packets read so far without flows, a JSON object.
-    fn summary(&self) -> String {
-        serde_json::json!(self.analysis.summary_without_flows(self.reader.interfaces())).to_string()
+    /// The summary without flows, a JSON object. Raises `ValueError` before the end of the capture.
+    fn summary(&self) -> PyResult<String> {
+        let (analysis, interfaces) = self.analysis()?;
+        Ok(serde_json::json!(analysis.summary_without_flows(interfaces)).to_string())
     }
 
-    /// The summaries of the flows after the first `after`, at most `most`: a JSON list, without flows that are no longer in memory.
-    fn flows(&self, after: usize, most: usize) -> String {
-        serde_json::json!(self.analysis.flow_summaries(self.reader.interfaces(), after, most)).to_string()
+    /// The summaries of the flows after the first `after`, at most `most`: a JSON list, without flows that are no longer in memory. Raises
+    /// `ValueError` before the end of the capture.
+    fn flows(&self, after: usize, most: usize) -> PyResult<String> {
+        let (analysis, interfaces) = self.analysis()?;
+        Ok(serde_json::json!(analysis.flow_summaries(interfaces, after, most)).to_string())
+    }
+}
+
+impl CaptureAnalysis {
+    fn analysis(&self) -> PyResult<(&Analysis, &[Interface])> {
+        self.steps
+            .analysis()
+            .ok_or_else(|| PyValueError::new_err("rounds() has not reached the end of the capture"))
     }
 }
 

@@ -75,6 +75,10 @@ enum Verdict {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Again {
     sent: Vec<Sent>,
+    /// How many of them are not acknowledged.
+    waiting: usize,
+    /// The highest position of them.
+    last: u64,
     pub spurious: Spurious,
 }
 
@@ -124,8 +128,12 @@ impl Again {
     /// The receiver reports positions by SACK: as for an ACK, but without an echo of their own timestamp.
     pub fn sacked(&mut self, start: u64, end: u64, at: Time, receiver: &Response) {
         let inside = |sent: &&mut Sent| !sent.acked && start <= sent.start && sent.end <= end;
+        if self.waiting == 0 {
+            return;
+        }
         for sent in self.sent.iter_mut().filter(inside) {
             sent.acked = true;
+            self.waiting -= 1;
             if sent.verdict == Verdict::Open && is_early(at, sent.at, receiver) {
                 self.spurious.early_ack += 1;
                 sent.verdict = Verdict::Unnecessary;
@@ -135,8 +143,12 @@ impl Again {
 
     fn remember(&mut self, sent: Sent) {
         if self.sent.len() == MOST {
-            self.sent.remove(0);
+            let oldest = self.sent.remove(0);
+            self.waiting -= usize::from(!oldest.acked);
+            self.last = self.sent.iter().map(|sent| sent.end).max().unwrap_or(0);
         }
+        self.waiting += usize::from(!sent.acked);
+        self.last = self.last.max(sent.end);
         self.sent.push(sent);
     }
 
@@ -147,8 +159,10 @@ impl Again {
         if self.sent.is_empty() {
             return;
         }
-        for sent in self.sent.iter_mut().filter(|sent| !sent.acked && sent.end <= ack) {
+        let waiting = if self.waiting > 0 { self.sent.as_mut_slice() } else { &mut [] };
+        for sent in waiting.iter_mut().filter(|sent| !sent.acked && sent.end <= ack) {
             sent.acked = true;
+            self.waiting -= 1;
             if sent.verdict != Verdict::Open {
                 continue;
             }
@@ -164,11 +178,11 @@ impl Again {
             }
         }
         // A DSACK comes with the ACK of the copy, at most a round trip after the ACK of the original.
-        let last = self.sent.iter().map(|sent| sent.end).max().unwrap_or(0);
-        if self.sent.len() > MOST / 2 || last + (64 << 20) < ack {
+        if self.sent.len() > MOST / 2 || self.last + (64 << 20) < ack {
             self.sent.retain(|sent| {
                 !sent.acked || sent.verdict == Verdict::Open && at.since(sent.at) < Dur::from_secs(5)
             });
+            self.last = self.sent.iter().map(|sent| sent.end).max().unwrap_or(0);
         }
     }
 

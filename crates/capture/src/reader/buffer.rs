@@ -3,8 +3,8 @@
 use super::model::ReadError;
 use std::io::{self, Read};
 
-/// Bytes read at once.
-const STEP: usize = 1 << 20;
+/// Bytes read at once: they are still in the cache of the core when they are decoded.
+const STEP: usize = 1 << 18;
 
 /// The bytes between what was consumed and what was read.
 pub(super) struct Buffer<R> {

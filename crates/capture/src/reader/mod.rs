@@ -40,6 +40,8 @@ pub struct Reader<R: Read> {
     interfaces: Vec<Interface>,
     skipped: pcapng::Skipped,
     over: bool,
+    /// Segments in tunnels over UDP were found.
+    pub(crate) over_udp: bool,
 }
 
 impl<R: Read> Reader<R> {
@@ -73,7 +75,8 @@ impl<R: Read> Reader<R> {
             interfaces.push(interface);
             Format::Pcap(layout)
         };
-        Ok(Reader { buffer, format, interfaces, skipped: pcapng::Skipped::default(), over: false })
+        let skipped = pcapng::Skipped::default();
+        Ok(Reader { buffer, format, interfaces, skipped, over: false, over_udp: false })
     }
 
     /// The next packet; `None` at the end of the file. After an error there are no more packets.
