@@ -1,7 +1,7 @@
 //! The summary of an analysis: the counters of each flow, their meaning as text, and the limits of the capture.
 
 use crate::analysis::Analysis;
-use crate::flow::{Connection, EcnFeedback, Half, Place};
+use crate::flow::{Connection, Copies, EcnFeedback, Half, Place};
 use crate::icmp::{IcmpErrors, Reported};
 use crate::life::Life;
 use crate::notes;
@@ -330,6 +330,23 @@ fn unknown(connection: &Connection, from: usize, half: &Half) -> Vec<String> {
              of the other one left out.",
             connection.ends[near],
             words::many(left_out, "packet")
+        ));
+    }
+    if connection.points.words().is_none()
+        && Copies::is_doubled(half.counters.duplicates, half.counters.packets)
+        && connection.path(from).round_trip().is_none_or(|whole| half.copies.lag * 10 >= whole)
+    {
+        let unsure = match half.copies.unsure {
+            0 => String::new(),
+            1 => " One of them may be a retransmission: losses were reported, and only this time tells it from one.".to_owned(),
+            n => format!(
+                " {n} of them may be retransmissions: losses were reported, and only this time tells them from some."
+            ),
+        };
+        say(format!(
+            "The capture has {} of the data packets twice, the second time {} later, and neither interface nor VLAN nor TTL tells two capture points              apart. The first one of each is used: if they passed two places of the path, round trips are those between the places where each was seen first.{unsure}",
+            words::share(half.counters.duplicates, half.counters.packets),
+            words::time(half.copies.lag.as_nanos())
         ));
     }
     if let Some((end, Some(ttl))) = near_end(connection, from) {

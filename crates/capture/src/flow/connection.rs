@@ -170,7 +170,7 @@ impl Connection {
         {
             return;
         }
-        let kind = start.map_or(Kind::Plain, |start| half.kind(start, seen, || path.round_trip()));
+        let kind = start.map_or(Kind::Plain, |start| half.kind(start, seen, path));
         if kind == Kind::Copy {
             let original = half.copies.original;
             self.points.copied(from, original, seen.way);

@@ -15,6 +15,8 @@ const WITHOUT_REPORT: Dur = Dur::from_millis(1);
 const WITHOUT_REPORT_SAME_ID: Dur = Dur::from_millis(10);
 /// Without a round-trip time and an identification.
 const CLOSE: Dur = Dur::from_millis(3);
+/// Copies after which a file has the packets of two points, if it has half of the data packets twice.
+const ENOUGH: u64 = 8;
 
 /// The fields by which a copy of a packet is told from a retransmission.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +39,7 @@ pub(crate) struct Print {
 }
 
 /// What the connection has shown up to now.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one connection")]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shown {
     /// The shortest round trip.
@@ -45,6 +48,14 @@ pub(crate) struct Shown {
     pub loss: bool,
     /// The sender counts its packets: an equal identification is that of the same packet.
     pub counts: bool,
+    /// The latest TSval of the sender.
+    pub newest: Option<u32>,
+    /// Nothing was reported missing, not even by a duplicate ACK, and no loss is being repaired.
+    pub quiet: bool,
+    /// In addition no timer of the sender has expired, or everything has been acknowledged.
+    pub running: bool,
+    /// The capture has most data packets of the sender twice.
+    pub doubled: bool,
 }
 
 /// The answer of [`Copies::duplicate`] to a DSACK.
@@ -99,11 +110,19 @@ impl Print {
     /// A sender can retransmit one round trip after the first packet, and without a report of loss only when a timer has expired. The timer
     /// may be shorter than the round trip. A different way shows that the packet passed another place: then only a timer would explain a
     /// retransmission.
+    ///
+    /// A sender that sends again uses its present timestamp (RFC 7323 section 3.2): an older one than it has used since shows a copy.
     pub fn is_copy_of(&self, earlier: &Print, shown: Shown) -> bool {
         if !self.is_alike(earlier) {
             return false;
         }
         let gap = self.at.since(earlier.at);
+        let ahead = |newest: u32| newest.wrapping_sub(self.stamp).cast_signed() > 0;
+        // A retransmission timer is longer than the round trip (RFC 6298 section 2), the one of a tail loss probe twice as long (RFC 8985).
+        let is_soon = shown.quiet && shown.round_trip.is_some_and(|whole| gap * 4 < whole * 5);
+        if self.stamp != 0 && shown.newest.is_some_and(ahead) || shown.running || is_soon {
+            return gap < SHORTEST_TIMER;
+        }
         let same_id = self.id != 0;
         let round_trip = shown.round_trip.map(|whole| whole.mul_f64(0.9));
         if self.way != earlier.way && (same_id || !shown.loss) {
@@ -138,6 +157,10 @@ pub(crate) struct Copies {
     oldest: usize,
     /// The way of the packet of which the last copy was found.
     pub original: Way,
+    /// How long after the original the last copy came.
+    pub lag: Dur,
+    /// Copies that only this time tells from retransmissions.
+    pub unsure: u64,
 }
 
 impl Copies {
@@ -157,11 +180,29 @@ impl Copies {
 
     /// Whether a packet is a copy of one of the latest.
     pub fn is_copy(&mut self, print: &Print, shown: Shown) -> bool {
-        let found = self.prints.iter_mut().find(|earlier| print.is_copy_of(earlier, shown));
-        let Some(earlier) = found else { return false };
-        earlier.copied = print.at.since(earlier.at);
-        self.original = earlier.way;
+        let lag = self.lag;
+        let gap = |earlier: &Print| print.at.since(earlier.at);
+        // The second point has seen it as long after the first one as the packets before.
+        let follows = |earlier: &Print| {
+            shown.doubled
+                && earlier.copied == Dur::MAX
+                && print.is_alike(earlier)
+                && gap(earlier) * 4 >= lag * 3
+                && gap(earlier) * 4 <= lag * 5
+        };
+        // A packet that was sent again may be nearer.
+        let found = self.prints.iter().position(follows);
+        let found = found.or_else(|| self.prints.iter().position(|earlier| print.is_copy_of(earlier, shown)));
+        let Some(earlier) = found.and_then(|place| self.prints.get_mut(place)) else { return false };
+        self.unsure += u64::from(!print.is_copy_of(earlier, shown));
+        earlier.copied = gap(earlier);
+        (self.original, self.lag) = (earlier.way, earlier.copied);
         true
+    }
+
+    /// Whether a file has most data packets of a sender twice, so that it mixes two points.
+    pub fn is_doubled(copies: u64, packets: u64) -> bool {
+        copies >= ENOUGH && 2 * copies >= packets
     }
 
     /// The receiver reports positions as duplicate of which no retransmission is known.

@@ -91,6 +91,8 @@ pub(crate) struct Half {
     pub sequence: Sequence,
     /// Positions below this are acknowledged; 0 before the first ACK.
     pub una: u64,
+    /// When the last ACK of new data came.
+    pub advanced: Option<Time>,
     /// The right edge of the receiver's window as last announced, when its scale is known.
     pub edge: Option<u64>,
     /// The receiver's window as last announced.
@@ -152,6 +154,12 @@ impl Half {
     /// Whether the receiver reports a loss (RFC 5681, RFC 6675).
     pub fn reports_loss(&self) -> bool {
         !self.sacked.is_empty() || self.duplicate_acks >= 3
+    }
+
+    /// What tells copies from retransmissions at any time.
+    pub fn shown(&self, path: Path<'_>) -> Shown {
+        let (loss, counts) = (self.reports_loss(), self.ids.count());
+        Shown { round_trip: path.round_trip(), loss, counts, ..Shown::default() }
     }
 
     /// The room in the receiver's window, if that is known.
@@ -322,6 +330,7 @@ impl Half {
                 if self.una == 0 { 0 } else { self.sequence.acknowledge(ack, seen.at) };
             self.sequence.nxt = self.sequence.nxt.max(ack);
             let before = std::mem::replace(&mut self.una, ack);
+            self.advanced = Some(seen.at);
             self.again.acknowledged(before, ack, seen.at, echo, path.receiver());
             self.answered(seen.at, path);
         } else if ack == self.una
@@ -464,8 +473,7 @@ impl Half {
         if self.again.duplicate(start, end) {
             return;
         }
-        let shown = Shown { round_trip: path.round_trip(), counts: self.ids.count(), loss: false };
-        match self.copies.duplicate(start, end, shown) {
+        match self.copies.duplicate(start, end, self.shown(path)) {
             Twice::Unknown => self.counters.unexplained_dsacks += 1,
             Twice::Probe => {}
             Twice::Network => self.counters.network_duplicates += 1,

@@ -1,9 +1,10 @@
 //! The kind of a segment: data and ACKs, copies, and segments that only a timer sends (zero-window probes and keepalive probes).
 
-use super::copies::{Print, Shown};
+use super::copies::{Copies, Print, Shown};
 use super::half::Half;
+use super::path::Path;
 use super::seen::Seen;
-use tcpassay_units::Dur;
+use tcpassay_units::{Dur, Time};
 use tcpassay_wire::Flags;
 
 /// The kind of a segment.
@@ -26,15 +27,15 @@ impl Half {
     /// The kind of a segment at position `start`. A probe has no data, or one byte; it lies below the acknowledged positions (Linux, BSD,
     /// Windows), or behind the closed window (BSD, Solaris, Windows, lwIP).
     #[inline]
-    pub fn kind(&mut self, start: u64, seen: &Seen<'_>, round_trip: impl FnOnce() -> Option<Dur>) -> Kind {
+    pub fn kind(&mut self, start: u64, seen: &Seen<'_>, path: Path<'_>) -> Kind {
         if start >= self.sequence.nxt && seen.segment.len != 1 {
             return Kind::Plain;
         }
-        self.unusual(start, seen, round_trip)
+        self.unusual(start, seen, path)
     }
 
     /// A segment below the highest position, or of one byte.
-    fn unusual(&mut self, start: u64, seen: &Seen<'_>, round_trip: impl FnOnce() -> Option<Dur>) -> Kind {
+    fn unusual(&mut self, start: u64, seen: &Seen<'_>, path: Path<'_>) -> Kind {
         let segment = seen.segment;
         let fin = segment.flags.has(Flags::FIN);
         let timer = if segment.len <= 1 && !fin { self.timer_segment(start, seen) } else { None };
@@ -42,7 +43,15 @@ impl Half {
             return Kind::Plain;
         }
         let print = Print::new(start, seen);
-        let shown = Shown { round_trip: round_trip(), loss: self.reports_loss(), counts: self.ids.count() };
+        let quiet = timer.is_none() && self.is_quiet();
+        let end = start + u64::from(segment.len);
+        let shown = Shown {
+            newest: path.receiver().newest(),
+            quiet,
+            running: quiet && self.is_running(end, seen.at, path.round_trip()),
+            doubled: Copies::is_doubled(self.counters.duplicates, self.counters.packets),
+            ..self.shown(path)
+        };
         if self.copies.is_copy(&print, shown) {
             self.counters.duplicates += u64::from(timer.is_none());
             return Kind::Copy;
@@ -51,6 +60,21 @@ impl Half {
         self.probe(kind, &print);
         self.copies.remember(print.probe());
         kind
+    }
+
+    /// Whether nothing makes the sender send again but a timer.
+    fn is_quiet(&self) -> bool {
+        self.sacked.is_empty() && self.duplicate_acks == 0 && !self.waits.is_repairing()
+    }
+
+    /// Whether no timer of the sender can have expired for data up to `end`: an ACK of new data has set it again less than a round trip ago,
+    /// and these are not the last data, which a tail loss probe would repeat. Or the sender knows that everything has arrived.
+    fn is_running(&self, end: u64, now: Time, round_trip: Option<Dur>) -> bool {
+        self.advanced.zip(round_trip).is_some_and(|(at, whole)| {
+            let passed = now.since(at);
+            let is_set_again = end < self.sequence.nxt && passed * 4 < whole * 5;
+            is_set_again || (self.una >= self.sequence.nxt && passed >= whole)
+        })
     }
 
     /// The kind of a segment with at most one byte that a timer sent; `None` for any other.

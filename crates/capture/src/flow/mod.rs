@@ -24,6 +24,7 @@ mod waits;
 
 pub use again::Spurious;
 pub(crate) use connection::Connection;
+pub(crate) use copies::Copies;
 pub use ecn::EcnFeedback;
 pub use ending::{Ending, EndingKind};
 pub(crate) use half::Half;

@@ -43,6 +43,11 @@ impl Response {
         self.newest.is_some()
     }
 
+    /// The largest timestamp that passed towards the end.
+    pub fn newest(&self) -> Option<u32> {
+        self.newest
+    }
+
     /// A measurement.
     pub fn sample(&mut self, time: Dur) {
         self.least = Some(self.least.map_or(time, |least| if time < least { time } else { least }));

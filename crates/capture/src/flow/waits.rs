@@ -266,7 +266,8 @@ impl Waits {
         room.is_some_and(|room| room < self.segment)
     }
 
-    fn is_repairing(&self) -> bool {
+    /// Losses are being repaired.
+    pub fn is_repairing(&self) -> bool {
         self.una < self.repair
     }
 

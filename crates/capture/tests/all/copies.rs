@@ -193,3 +193,84 @@ fn a_syn_that_comes_twice_at_once_was_sent_once() {
     assert_eq!(sent(syn(4), 200), 1);
     assert_eq!(sent(syn(3), 1_000_000), 1);
 }
+
+/// What tells a copy from a retransmission.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Marks {
+    /// IPv4 with an identification that counts packets.
+    Counted,
+    /// IPv4 with identification 0, or IPv6, with timestamps.
+    Stamps,
+    /// The same without timestamps.
+    None,
+}
+
+/// Fifteen flights of eight segments over a path of 80 ms, and a capture that has each packet of the sender a second time `late_ms` later. The
+/// fourth segment of flight 7 is lost behind both places, and sent again when the receiver has reported the eighth.
+fn late_direction(marks: Marks, six: bool, late_ms: u64) -> FlowSummary {
+    const TRIP: u64 = 80_000;
+    let ends = |back: bool| match (six, back) {
+        (true, false) => from_to(HERE, THERE),
+        (true, true) => from_to(THERE, HERE),
+        (false, back) => by(!back),
+    };
+    let stamp = |at: u64| 1_000 + u32::try_from(at / 1_000).expect("seconds");
+    // It echoes the timestamp of the packet of time `of`.
+    let answer = |made: Made, of: u64| if marks == Marks::Stamps { made.stamps(7, stamp(of)) } else { made };
+    let mut sent = vec![
+        (ends(false).flags(Flags::SYN).seq(1000, 0).ack(0), 0),
+        (ends(false).seq(1001, 0).ack(5001), TRIP + 100),
+    ];
+    let syn_ack = ends(true).flags(Flags::SYN | Flags::ACK).seq(5000, 0).ack(1001);
+    let mut packets = vec![answer(syn_ack, 0).at_us(TRIP)];
+    for n in 0..120_u32 {
+        let (flight, seq) = (n / 8, 1001 + 1000 * n);
+        let at = (TRIP + 20_000) * u64::from(flight + 1) + 1_500 * u64::from(n % 8);
+        sent.push((ends(false).seq(seq, 1000).ack(5001), at));
+        let ack = ends(true).seq(5001, 0);
+        let in_order = at - 1_500 * u64::from(n.saturating_sub(58));
+        match n {
+            59 => {}
+            60..64 => {
+                let ack = ack.ack(60_001).sack(61_001, seq + 1000);
+                packets.push(answer(ack, in_order).at_us(at + TRIP));
+            }
+            _ => packets.push(answer(ack.ack(seq + 1000), at).at_us(at + TRIP)),
+        }
+        if n == 63 {
+            let again = at + TRIP + 10;
+            sent.push((ends(false).seq(60_001, 1000).ack(5001), again));
+            let ack = ends(true).seq(5001, 0).ack(65_001);
+            packets.push(answer(ack, again).at_us(again + TRIP));
+        }
+    }
+    sent.sort_by_key(|(_, at)| *at);
+    for (number, (made, at)) in (100_u16..).zip(sent) {
+        let made = match marks {
+            Marks::Counted => made.id(number),
+            Marks::Stamps => made.stamps(stamp(at), 7),
+            Marks::None => made,
+        };
+        packets.extend([made.clone().at_us(at), made.at_us(at + 1_000 * late_ms)]);
+    }
+    packets.sort_by_key(|packet| packet.0);
+    only(&run(&packets)).clone()
+}
+
+#[test]
+fn a_direction_that_was_recorded_twice_with_a_delay_has_no_retransmissions_but_its_own() {
+    use Marks::{Counted, None, Stamps};
+    for (marks, six) in [(Counted, false), (Stamps, false), (Stamps, true), (None, false), (None, true)] {
+        for late_ms in [30, 80, 150] {
+            let flow = late_direction(marks, six, late_ms);
+            let counters = &flow.counters;
+            let case = format!("{marks:?}, IPv6 {six}, {late_ms} ms");
+            assert_eq!((counters.retransmissions, counters.duplicates), (1, 121), "{case}");
+            assert_eq!((counters.packets, flow.spurious.total()), (121, 0), "{case}");
+            assert!(
+                flow.unknown.iter().any(|text| text.contains("100% of the data packets twice")),
+                "{case}"
+            );
+        }
+    }
+}
