@@ -24,6 +24,7 @@ pub(super) const RULES: Rules = Rules {
         rack_window: RackWindow::Rfc8985,
         frto_restarts_on_any_timeout: true,
         frto_ignores_early_duplicates: true,
+        frto_repairs_undecided: true,
         lost_retransmission_begins_recovery: true,
         undo_forgets_timeouts: true,
         old_sack_restarts_timer: true,

@@ -21,6 +21,7 @@ pub(super) const RULES: Rules = Rules {
         rack_window: RackWindow::Rfc8985,
         frto_restarts_on_any_timeout: false,
         frto_ignores_early_duplicates: false,
+        frto_repairs_undecided: false,
         lost_retransmission_begins_recovery: false,
         undo_forgets_timeouts: false,
         old_sack_restarts_timer: false,

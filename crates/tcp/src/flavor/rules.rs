@@ -71,6 +71,8 @@ pub(crate) struct SendRules {
     pub frto_restarts_on_any_timeout: bool,
     /// Without SACK a duplicate ACK does not end F-RTO before the retransmission is acknowledged (`tcp_process_loss`).
     pub frto_ignores_early_duplicates: bool,
+    /// While new data that F-RTO has sent decide nothing, an ACK lets lost segments be sent again (`tcp_process_loss` ends with `REXMIT_LOST`).
+    pub frto_repairs_undecided: bool,
     /// After a timeout a retransmission that RACK finds lost begins a fast recovery, which reduces the window again
     /// (`tcp_fastretrans_alert`, `tcp_rack_reo_timeout`).
     pub lost_retransmission_begins_recovery: bool,

@@ -175,7 +175,9 @@ impl Sender {
         let recovered = ack.una >= self.recover;
         self.repairs_beside_frto = false;
         match self.frto.on_ack(&ack, self.rules.frto_ignores_early_duplicates) {
-            Decision::Continue => {}
+            Decision::Continue => {
+                self.repairs_beside_frto = self.rules.frto_repairs_undecided && self.frto == Frto::New;
+            }
             Decision::Advance => self.recover = ack.nxt,
             Decision::Spurious => {
                 self.leave(a.now, true, CongestionCause::UndoFrto, log);

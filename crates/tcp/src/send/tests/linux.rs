@@ -590,3 +590,19 @@ fn a_packet_that_leaves_the_own_host_lets_lost_segments_through_beside_frto() {
         assert_eq!(r.sent(), if leaves { vec![1] } else { vec![] });
     }
 }
+
+#[test]
+fn an_ack_that_leaves_frto_undecided_lets_lost_segments_be_sent_again() {
+    // `tcp_process_loss` asks for new data once, when SND.UNA advances; a later ACK that is neither a duplicate nor of an original ends with
+    // `REXMIT_LOST`. RFC 5682 section 2.1 step 3 has no such ACK.
+    for (cfg, sent) in [(single(), vec![1]), (Config { tlp: Tlp::Off, frto: true, ..rfc() }, vec![])] {
+        let mut r = Rig::new(&cfg);
+        r.write(10);
+        assert_eq!(r.fire(), Ok(vec![0]), "the timeout");
+        r.write(1);
+        r.advance(ms(100));
+        assert_eq!(r.ack(1), [10], "new data, and the window has room for another segment");
+        r.window += 3_000;
+        assert_eq!(r.ack(1), sent, "an update of the window");
+    }
+}
