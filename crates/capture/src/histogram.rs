@@ -248,7 +248,10 @@ mod tests {
             made.add(Dur::from_secs_f64(0.001 * 8.0_f64.powf(f64::from(n) / 40_000.0)));
         }
         assert!(made.counts.len() <= 1024, "{}", made.counts.len());
-        assert_eq!((made.total(), made.counts.iter().map(|(_, count)| u64::from(*count)).sum()), (40_000, 40_000));
+        assert_eq!(
+            (made.total(), made.counts.iter().map(|(_, count)| u64::from(*count)).sum()),
+            (40_000, 40_000)
+        );
         assert!((made.error() - 1.0 / 512.0).abs() < 1e-9, "{}", made.error());
         let median = made.quantile(500).expect("values").as_secs_f64();
         assert!((median / 0.002_828_4 - 1.0).abs() <= made.error() + 0.0001, "{median}");
