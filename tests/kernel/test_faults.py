@@ -2,6 +2,7 @@
 
 import json
 import struct
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -66,6 +67,21 @@ def windows_of(folder: Path) -> list[int]:
     return found
 
 
+def gaps(folder: Path) -> list[tuple[float, float]]:
+    """Seconds from the first packet of the run between which the receiver got nothing for 80 ms or more."""
+    content, at, times, first = (folder / "packets.pcapng").read_bytes(), 0, [], None
+    while at < len(content):
+        kind, length = struct.unpack_from("<2I", content, at)
+        if kind == 6:
+            interface, high, low = struct.unpack_from("<3I", content, at + 8)
+            time = (high << 32 | low) / 1e9
+            first = time if first is None else first
+            if interface == 1:
+                times.append(time - first)
+        at += length
+    return [(before, after) for before, after in pairwise(times) if after - before > 0.08]
+
+
 def counters(folder: Path) -> dict[str, int]:
     index = json.loads((folder / "recording.json").read_text(encoding="utf-8"))
     faults: dict[str, int] = index["counters"]["faults"]
@@ -124,6 +140,16 @@ def test_a_packet_that_a_relay_carries_costs_its_receiver_no_more_memory(tmp_pat
     else:
         # On 6.12 a packet of the relay takes less memory than one of TCP: windows are larger.
         assert fmean(windows[relayed]) >= fmean(windows[direct])
+
+
+def test_a_path_pauses_at_the_same_times_of_a_run_as_on_the_model(tmp_path: Path) -> None:
+    case = CASE | {"link.pause": "400ms,150ms"}
+    for go in (on_kernel, on_model):
+        found = gaps(go(tmp_path / go.__name__, case))
+        wanted = [(0.4, 0.55), (0.8, 0.95)]
+        assert [end for gap in found for end in gap] == pytest.approx(
+            [end for gap in wanted for end in gap], abs=0.01
+        )
 
 
 def test_netem_draws_losses_of_its_own(tmp_path: Path) -> None:

@@ -163,10 +163,16 @@ impl RelaySet {
     /// Replaces the impairments of the probes by those of the run. No packet may be on its way.
     pub fn start_run(&self, case: &Case, seed: Seed) {
         for relay in &self.0 {
-            let mut new =
+            let new =
                 faults(case, relay.link, relay.forward, seed, false).expect("the probes had impairments");
-            new.begin(sys::now());
             *relay.faults.lock().expect("no thread panics while it holds the lock") = new;
+        }
+    }
+
+    /// Sets the beginning of the run, from which pauses are counted.
+    pub fn begin(&self, start: u64) {
+        for relay in &self.0 {
+            relay.faults.lock().expect("no thread panics while it holds the lock").begin(start);
         }
     }
 

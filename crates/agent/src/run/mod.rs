@@ -201,6 +201,7 @@ fn traffic(
         None => guest_start(sys::now()),
     };
     runtime.start_at(start);
+    relays.begin(start);
     let collectors = Collectors {
         real_time: environment.is_host(),
         benchmark: benchmark.is_some(),
