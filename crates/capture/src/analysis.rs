@@ -64,7 +64,7 @@ pub struct Analysis {
     ended: u64,
     /// Connections that are refused before those in memory are examined again.
     patience: u32,
-    pub(crate) intake: Intake,
+    intake: Intake,
     /// Counters of the packets that were read.
     pub counts: PacketCounts,
     /// The error that ended the reading of the capture; `None` if it was read to its end.
@@ -123,7 +123,7 @@ impl Analysis {
 
     /// Takes in what a packet carries.
     #[inline]
-    pub(crate) fn take(&mut self, arrival: &Arrival, interfaces: &[Interface]) {
+    fn take(&mut self, arrival: &Arrival, interfaces: &[Interface]) {
         match arrival {
             Arrival::Segment(segment) => {
                 self.place(segment, interfaces);
@@ -138,7 +138,7 @@ impl Analysis {
     }
 
     /// The end of the capture: numbers of blocks that were skipped, and of interfaces beyond those that are read.
-    pub(crate) fn end(&mut self, skipped_blocks: u64, too_many_interfaces: u64) {
+    fn end(&mut self, skipped_blocks: u64, too_many_interfaces: u64) {
         self.counts.skipped_blocks = skipped_blocks;
         self.counts.too_many_interfaces = too_many_interfaces;
         for entry in self.table.entries_mut() {

@@ -60,23 +60,3 @@ pub struct PacketCounts {
     /// Damaged blocks of pcapng that were skipped.
     pub skipped_blocks: u64,
 }
-
-impl PacketCounts {
-    /// Takes over what a reader in another thread has counted: packets, those that carry no segment, and their times.
-    pub(crate) fn read(&mut self, reader: PacketCounts) {
-        let analysed = std::mem::take(self);
-        *self = PacketCounts {
-            segments: analysed.segments,
-            icmp_errors: analysed.icmp_errors,
-            icmp_of_others: analysed.icmp_of_others,
-            tunnels: analysed.tunnels,
-            too_many_tunnels: analysed.too_many_tunnels,
-            too_many_connections: analysed.too_many_connections,
-            ended_connections: analysed.ended_connections,
-            undescribed_flows: analysed.undescribed_flows,
-            options_cut: analysed.options_cut,
-            malformed_options: analysed.malformed_options,
-            ..reader
-        };
-    }
-}

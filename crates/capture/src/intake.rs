@@ -1,4 +1,4 @@
-//! What can be said of a packet without its connection: whether its capture point was chosen, its time, and its ends. A thread of its own may do it.
+//! What can be said of a packet without its connection: whether its capture point was chosen, its time, and its ends.
 
 use crate::clock::{Clocks, Told};
 use crate::content::{CapturedSegment, Content};
@@ -166,15 +166,5 @@ impl Intake {
             counts.most_backwards_ns = counts.most_backwards_ns.max(back.as_nanos());
         }
         time
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_passes_from_thread_to_thread_has_three_cache_lines() {
-        assert!(size_of::<Arrival>() <= 192, "{}", size_of::<Arrival>());
     }
 }

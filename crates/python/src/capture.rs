@@ -12,7 +12,7 @@ use tcpassay_units::Time;
 
 /// Number of packets that are read between two checks for an interrupt.
 const STEP: u64 = 100_000;
-/// The size of a file from which on several threads analyse it: a smaller one takes a few hundredths of a second.
+/// The size of a file from which on a thread of its own analyses it: a smaller one takes a few hundredths of a second.
 const LARGE: u64 = 16 << 20;
 
 pub(crate) fn open(path: &Path, most_expanded: u64) -> PyResult<Reader<File>> {
