@@ -344,7 +344,8 @@ fn unknown(connection: &Connection, from: usize, half: &Half) -> Vec<String> {
             ),
         };
         say(format!(
-            "The capture has {} of the data packets twice, the second time {} later, and neither interface nor VLAN nor TTL tells two capture points              apart. The first one of each is used: if they passed two places of the path, round trips are those between the places where each was seen first.{unsure}",
+            "The capture has {} of the data packets twice, the second time {} later, and neither interface nor VLAN nor TTL tells two capture points \
+             apart. The first one of each is used: if they passed two places of the path, round trips are those between the places where each was seen first.{unsure}",
             words::share(half.counters.duplicates, half.counters.packets),
             words::time(half.copies.lag.as_nanos())
         ));
