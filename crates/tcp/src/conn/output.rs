@@ -276,7 +276,7 @@ impl Connection {
     #[inline]
     pub(super) fn make_ack(&mut self, now: Time, seq: u64, out: &mut Segment) -> Sending {
         let stamped = if self.rules.caches_clock && self.synchronised() { self.cached_clock } else { now };
-        out.keep_stamps_only(self.stamps(stamped));
+        out.keep_stamps_only(self.stamps(self.send.stamp_time(stamped)));
         if self.recv.has_blocks() && !self.is_time_wait_socket() {
             self.put_sacks(&mut out.options);
         }
@@ -312,7 +312,7 @@ impl Connection {
     }
 
     fn make_old_ack(&mut self, now: Time, old: &OldAck, out: &mut Segment) -> Sending {
-        let mut options = self.options(now);
+        let mut options = self.options(self.send.stamp_time(now));
         if self.sack {
             options.sack = self.blocks(&old.sacks);
         }

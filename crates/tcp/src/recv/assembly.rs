@@ -56,6 +56,16 @@ impl Assembly {
         self.recent.iter().position(touches).unwrap_or(self.recent.len()) >= 2
     }
 
+    /// The ranges that are reported, of which the first that `span` touches has grown by it, before it becomes the first one or merges with
+    /// others (`tcp_sack_extend`).
+    pub(crate) fn blocks_with(&self, span: &Span) -> ArrayVec<Span, 4> {
+        let mut blocks = self.recent.clone();
+        if let Some(block) = blocks.iter_mut().find(|r| r.end >= span.start && span.end >= r.start) {
+            *block = block.start.min(span.start)..block.end.max(span.end);
+        }
+        blocks
+    }
+
     /// Adds a range. Returns the first part of it that was received before (RFC 2883), if any.
     pub(crate) fn insert(&mut self, span: Span) -> Option<Span> {
         debug_assert!(span.start < span.end, "an empty range");

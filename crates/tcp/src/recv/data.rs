@@ -217,7 +217,7 @@ impl Receiver {
         let span = span.start..span.end + u64::from(fin && self.rules.fin_takes_position);
         if !span.is_empty() {
             let pending = before.filter(|_| self.acks.has_compressed() && self.assembly.crowds(&span));
-            let blocks = pending.map(|_| self.assembly.blocks().clone());
+            let blocks = pending.map(|_| self.assembly.blocks_with(&span));
             // The window guarantees memory: data inside it are kept.
             if let Some(again) = self.assembly.insert(span) {
                 self.duplicate(again);

@@ -87,7 +87,10 @@ fn linux_sends_the_ack_for_compressed_ones_before_a_third_block_changes() {
         blocks_of_acks(&[2, 3, 4, 5, 8, 11, 9, 12]),
         [&first[..], &[None, None, Some(vec![(8, 9), (2, 6)]), None, None]].concat()
     );
-    // The third block grows: the ACK does not report that, but what the segment repeats.
+    // The third block grows, and the ACK reports it, still as the third one.
+    let acks = blocks_of_acks(&[2, 3, 4, 7, 10, 11, 5]);
+    assert_eq!(acks[6], Some(vec![(10, 12), (7, 8), (2, 6)]));
+    // A segment of the third block arrives again.
     let acks = blocks_of_acks(&[2, 3, 4, 6, 8, 9, 2]);
     assert_eq!(
         acks[3..],

@@ -460,6 +460,10 @@ impl Sender {
             self.stats.ecn_reductions += 1;
         }
         self.prr = self.begin_prr(&flight);
+        if self.rules.probe_not_in_flight {
+            // `tcp_init_cwnd_reduction` forgets an outstanding probe, so that the next one may follow.
+            self.probe.forget();
+        }
         self.reduce(now, cause, flight.size, log);
         self.recover = self.scoreboard.nxt();
         self.undo.clear();

@@ -433,6 +433,12 @@ impl Sender {
         self.pacer.control_sent(now);
     }
 
+    /// [`Pacer::stamp_time`](pacing::Pacer::stamp_time).
+    #[inline]
+    pub fn stamp_time(&self, now: Time) -> Time {
+        self.pacer.stamp_time(now)
+    }
+
     fn set_state(&mut self, now: Time, to: CongestionState, why: CongestionCause, log: &mut Log) {
         if self.state != to {
             log.put(now, || LogEvent::Congestion { from: self.state, to, why });

@@ -132,6 +132,13 @@ impl Pacer {
         }
     }
 
+    /// The time that the timestamp option of a segment without data has that is sent now: with the credit of Linux that of the next paced
+    /// transmission, although the segment does not wait for it (`tcp_wstamp_ns`, `skb_mstamp_ns`).
+    #[inline]
+    pub fn stamp_time(&self, now: Time) -> Time {
+        if self.credit && self.rate.is_some() { self.next.max(now) } else { now }
+    }
+
     /// The earliest time of the next transmission.
     #[inline]
     pub fn next(&self) -> Time {
@@ -185,6 +192,12 @@ mod tests {
         assert_eq!(pacer.next(), at(1000));
         pacer.sent(at(1200), 1000, 1);
         assert_eq!(pacer.next(), at(2000), "200 us late");
+        assert_eq!(
+            pacer.stamp_time(at(1500)),
+            at(2000),
+            "an ACK does not wait, but has the timestamp of the next transmission"
+        );
+        assert_eq!(pacer.stamp_time(at(2500)), at(2500));
         pacer.sent(at(9000), 1000, 1);
         assert_eq!(pacer.next(), at(9500), "at most half of the wait is credited");
         pacer.control_sent(at(12_000));

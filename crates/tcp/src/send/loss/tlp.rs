@@ -132,6 +132,11 @@ impl LossProbe {
     /// Discards an outstanding or due probe.
     pub fn cancel(&mut self) {
         self.due = false;
+        self.forget();
+    }
+
+    /// No probe is outstanding any more.
+    pub fn forget(&mut self) {
         self.end = None;
         self.retransmitted = None;
         self.duplicate = false;

@@ -210,3 +210,25 @@ fn the_negotiated_ecn_mode_and_not_the_requested_one_decides_the_reaction_to_mar
         }
     }
 }
+
+#[test]
+fn linux_forgets_an_outstanding_loss_probe_when_a_mark_begins_a_reduction() {
+    // `tcp_init_cwnd_reduction` clears `tlp_high_seq`, so that another probe may follow in this flight.
+    for (profile, out) in [(Profile::Linux, false), (Profile::Rfc, true)] {
+        let cfg = Config {
+            mss: Bytes::new(1000),
+            send_buffer: Some(Bytes::new(10_000_000)),
+            ecn: EcnMode::Classic,
+            tlp: crate::config::Tlp::On,
+            tso: None,
+            ..Config::profile(profile)
+        };
+        let mut r = Rig::with(&cfg, &Agreed { ecn: cfg.ecn, ..agreed() });
+        r.write(3);
+        r.fire().expect("the probe");
+        assert!(r.s.probe.is_out());
+        r.advance(ms(10));
+        ece(&mut r, 1);
+        assert_eq!((r.info().ca_state, r.s.probe.is_out()), (Ca::Cwr, out), "{profile:?}");
+    }
+}
