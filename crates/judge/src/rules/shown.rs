@@ -374,6 +374,22 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_that_its_stack_has_closed_needs_no_timer() {
+        let gave_up = |closed: bool| {
+            let mut log = flight(2);
+            log.timer(11, EventKind::TimerSet);
+            log.timer(3011, EventKind::TimerCancel);
+            if closed {
+                log.row(3011, EventKind::State, |row| row.why = "?->Closed".into());
+            }
+            log.0.header.duration = Dur::from_secs(60);
+            log.titles()
+        };
+        assert!(gave_up(true).is_empty());
+        assert_eq!(gave_up(false), ["no timer runs while data are outstanding"]);
+    }
+
+    #[test]
     fn the_rto_is_not_below_srtt() {
         let mut log = Log::new();
         log.window(20, 4000, 30, 30);

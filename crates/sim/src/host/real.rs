@@ -298,6 +298,7 @@ impl RealHost {
             let logs = &self.logs;
             let known = |entry| logs.get(&entry).map(RealFlow::known);
             self.shown.check(&mut stacks.recorder.collector, place, known);
+            self.shown.log_closed(&mut stacks.recorder.collector, place);
             for (socket, port, from) in std::mem::take(&mut self.drained.accepted) {
                 self.accept(stacks, apps, socket, port, from);
             }
@@ -325,6 +326,9 @@ impl RealHost {
         for (socket, status) in self.drained.changed.drain(..) {
             if let Some(end) = self.ends.get_mut(&socket) {
                 end.status = status;
+            }
+            if status.closed {
+                self.shown.closed(socket);
             }
             if !self.changed.contains(&socket) {
                 self.changed.push_back(socket);

@@ -4,7 +4,7 @@
 //! opened, what was sent into it. When these segments are known, the state is compared with all that this host sent and received.
 
 use std::collections::BTreeMap;
-use tcpassay_measure::reason::Timer;
+use tcpassay_measure::reason::{StateChange, TcpState, Timer};
 use tcpassay_measure::{Collector, EventKind, EventRow, FlowId, Reason, SegmentLog, SentBy};
 use tcpassay_stack::{Drained, Shown, ShownTimer, SocketId as StackSocket};
 use tcpassay_units::{Bytes, SeqNum, Time};
@@ -16,13 +16,15 @@ struct ShownEnd {
     place: usize,
     out: FlowId,
     state: Shown,
+    /// Its connection has ended, as its status says.
+    closed: bool,
     /// The fields that contradicted segments. Each is reported once.
     wrong: Vec<&'static str>,
 }
 
 impl ShownEnd {
     fn new(place: usize, out: FlowId) -> ShownEnd {
-        ShownEnd { place, out, state: Shown::default(), wrong: Vec::new() }
+        ShownEnd { place, out, state: Shown::default(), closed: false, wrong: Vec::new() }
     }
 
     /// The rows of a change to `state`. `timer`: the timer of the host fired at this instant, and nothing arrived.
@@ -82,12 +84,32 @@ pub(super) struct ShownStates {
     ends: BTreeMap<StackSocket, ShownEnd>,
     /// The sockets whose state has changed since it was compared with segments.
     unchecked: Vec<StackSocket>,
+    /// The sockets whose connection has ended since the last row.
+    closing: Vec<StackSocket>,
 }
 
 impl ShownStates {
     /// A socket has the connection of an entry, and sends the flow `out`.
     pub fn attach(&mut self, socket: StackSocket, place: usize, out: FlowId) {
         self.ends.insert(socket, ShownEnd::new(place, out));
+    }
+
+    /// The status of a socket says that its connection has ended, also if the application does not use it any more.
+    pub fn closed(&mut self, socket: StackSocket) {
+        if let Some(end) = self.ends.get_mut(&socket).filter(|end| !end.closed) {
+            end.closed = true;
+            self.closing.push(socket);
+        }
+    }
+
+    /// Logs the connections that have ended, behind the segments that the stack sent with it.
+    pub fn log_closed(&mut self, collector: &mut Collector, (now, host): (Time, u32)) {
+        for socket in self.closing.drain(..) {
+            let Some(end) = self.ends.get(&socket) else { continue };
+            let moved = StateChange::Moved { from: None, to: Some(TcpState::Closed) };
+            let row = EventRow::new(now, host, Some(end.out.0), EventKind::State);
+            collector.event(EventRow { why: moved.to_string().into(), ..row });
+        }
     }
 
     /// Logs what the stack of host `host` shows. The state of a connection that is about to be accepted stays until then. `timer`: the timer of
@@ -106,6 +128,10 @@ impl ShownStates {
                 }
                 continue;
             };
+            // A connection that is CLOSED has no state.
+            if end.closed {
+                continue;
+            }
             end.rows(now, host, state, timer, |row| collector.event(row));
             self.unchecked.push(socket);
         }

@@ -192,6 +192,24 @@ fn with_a_linger_of_zero_smoltcp_resets_the_connection() {
     assert!(resets("0s") > 5, "{}", resets("0s"));
 }
 
+#[test]
+fn the_end_of_a_connection_that_gives_up_is_in_its_log() {
+    let packets: Vec<String> = (20..120).map(|packet| packet.to_string()).collect();
+    let outage = format!("list:{}", packets.join(","));
+    let dead = &[
+        ("sender/stack.implementation", "smoltcp"),
+        ("app.user_timeout", "3s"),
+        ("link.loss_model", outage.as_str()),
+    ];
+    let recording = go_with(&with(dead), EVERYTHING).recording;
+    let closed: Vec<_> =
+        recording.events.iter().filter(|row| row.host == 0 && row.why == "?->Closed").collect();
+    assert_eq!(closed.len(), 1);
+    let at = closed[0].at;
+    let sent = recording.events.iter().filter(|row| row.host == 0 && row.flags.is_some() && row.at < at);
+    assert!(sent.count() > 20 && at.as_nanos() > 3_000_000_000, "{:?}", closed[0]);
+}
+
 /// The segments with SYN of a recording: time in nanoseconds, sending host, whether it has an ACK, sequence number.
 fn syns(recording: &Recording) -> Vec<(u64, u32, bool, u32)> {
     let own = recording.packets.iter().filter(|packet| packet.interface == packet.from);
