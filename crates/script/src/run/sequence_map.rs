@@ -24,6 +24,8 @@ pub struct SequenceMap {
     first_stamp: Option<(u32, u32)>,
     /// The handshake has started. Another SYN of the peer does not change `irs`.
     pub settled: bool,
+    /// The last SYN of the peer: its sequence number, and the position after its data.
+    syn: Option<(SeqNum, u32)>,
 }
 
 impl SequenceMap {
@@ -36,6 +38,27 @@ impl SequenceMap {
             stamps: BTreeMap::new(),
             first_stamp: None,
             settled: false,
+            syn: None,
+        }
+    }
+
+    /// The target has sent a segment: for a target that does not show the state of its connections.
+    ///
+    /// The first acknowledgment settles the connection. A later SYN of the peer then belongs to it (RFC 9293 section 3.10.7.4, RFC 5961
+    /// section 4), unless the target answers it with a SYN that acknowledges it: this is another connection.
+    pub fn answered(&mut self, segment: &Segment) {
+        let syn = segment.flags.has(Flags::SYN);
+        if syn {
+            self.iss = segment.seq;
+        }
+        if !segment.flags.has(Flags::ACK) || segment.flags.has(Flags::RST) {
+            return;
+        }
+        self.settled = true;
+        let acknowledged =
+            |(seq, len): &(SeqNum, u32)| (1..=1 + len).contains(&segment.ack.get().wrapping_sub(seq.get()));
+        if let Some((seq, _)) = self.syn.filter(|offered| syn && acknowledged(offered)) {
+            self.irs = seq;
         }
     }
 
@@ -124,7 +147,10 @@ impl SequenceMap {
     pub fn live(&mut self, tcp: &TcpPacket) -> Result<TcpPacket, String> {
         let syn = tcp.flags.has(Flags::SYN);
         if syn {
-            self.irs = SeqNum::new(tcp.seq);
+            self.syn = Some((SeqNum::new(tcp.seq), tcp.len));
+            if !self.settled {
+                self.irs = SeqNum::new(tcp.seq);
+            }
         }
         let (ours, theirs) = (self.ours(syn), self.theirs(syn));
         let option = |opt: &TcpOption| match opt {

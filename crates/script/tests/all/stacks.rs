@@ -141,3 +141,16 @@ fn a_stack_that_does_not_have_a_setting_does_not_begin() {
     let why = "unsupported 4 smoltcp has no congestion controller `dctcp`; it has none, reno, cubic";
     assert_eq!(verdict(&smoltcp(&text)), why);
 }
+
+/// smoltcp does not answer such a SYN.
+#[test]
+fn a_second_syn_in_a_connection_does_not_move_the_numbers_of_its_peer() {
+    let text = format!(
+        "{LISTEN}{ACCEPTED}+.1 < S 1000:1000(0) win 1000
++.1 < P. 1:301(300) ack 1 win 32792
++.01 > . 1:1(0) ack 301
++0 read(4, ..., 1000) = 300
+"
+    );
+    assert_eq!(verdict(&smoltcp(&text)), "pass 0 ");
+}

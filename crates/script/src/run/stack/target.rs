@@ -53,9 +53,7 @@ impl StackTarget {
             return Err("it sent a packet with a wrong checksum".to_owned());
         }
         let segment = read.headers.segment;
-        if segment.flags.has(Flags::SYN) {
-            self.connections[conn].map.iss = segment.seq;
-        }
+        self.connections[conn].map.answered(&segment);
         self.sent.push_back(SentPacket { at: self.now, conn, segment, options, tos, hops: bytes[8] });
         Ok(())
     }
