@@ -108,6 +108,7 @@ def test_the_oracles_are_listed_for_machines() -> None:
         "needs",
         "setting",
         "completeness",
+        "packets",
     }
 
 

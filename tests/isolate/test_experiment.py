@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from tcpassay.errors import UserError
 from tcpassay.isolate import search
-from tcpassay.isolate.experiment import Experiment, Rate, Trials, miss
+from tcpassay.isolate.experiment import Experiment, Rate, Trials, miss, request_of
 from tcpassay.isolate.ran import Effect, Ran
 from tcpassay.isolate.runner import Budget, ExhaustedError, Job
 from tcpassay.isolate.symptoms import Suspicion
 from tcpassay.isolate.triples import Setting, Triple, Triples, triples_of
 from tcpassay.messages import CaseRequest
 from tcpassay.plan.constraint_parser import parse
+from tcpassay.plan.model import Collect, PlanFile
 
 EFFECT = Effect("late-ack", "error", "ACK later than its limit")
 NOTHING: frozenset[Effect] = frozenset()
@@ -276,3 +277,21 @@ def test_a_budget_is_read(text: str, budget: Budget) -> None:
 def test_a_budget_in_bytes_is_refused() -> None:
     with pytest.raises(UserError, match="give a time"):
         Budget.of("10MB")
+
+
+@pytest.mark.parametrize(
+    ("oracle", "captured", "packets"),
+    [
+        ("timestamp-missing", True, True),
+        ("sack-permitted", True, True),
+        ("late-ack", True, False),
+        ("timestamp-missing", False, False),
+    ],
+)
+def test_reduced_runs_capture_the_packets_that_an_oracle_reads(
+    oracle: str, *, captured: bool, packets: bool
+) -> None:
+    spec = PlanFile(name="p", collect=Collect(events=True, packets=captured))
+    request = request_of(spec, "model", ".", [oracle, "delivery"])
+    assert request.collect["packets"] is packets
+    assert request.collect["events"] is True

@@ -74,3 +74,12 @@ def test_oracles_that_suppose_segments_of_one_size_do_not_judge_a_path_that_chan
     }
     assert set(unable) == of_one_size
     assert set(unable.values()) == {"with `link.mtu` the size of segments changes during a connection"}
+
+
+def test_a_tcp_that_shows_its_timer_is_not_said_to_log_none() -> None:
+    silence = ORACLES["mutual-silence"]
+    shown = made("model", stacks=[{"name": "tiny", "shows": ["timer"]}])
+    assert silence.lacks(shown) == "tiny shows its retransmission timer, but not each of its timers"
+    assert silence.lacks(made("model", stacks=[{"name": "tiny"}])) == (
+        "the log of tiny has no `timer_set` and `timer_fire`"
+    )

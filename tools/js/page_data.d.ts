@@ -207,6 +207,7 @@ interface OracleData {
   needs: ("in" | "out" | "retransmit" | "refused" | "timer_set" | "timer_cancel" | "timer_fire" | "state" | "congestion" | "window" | "rtt" | "lost" | "spurious" | "ack_now" | "ack_delay" | "ack_forget" | "clamp" | "drop" | "mark" | "app" | "sack" | "merged" | "damaged")[];
   setting: "any" | "case" | "virtual-time" | "kernel" | "followed-kernel";
   completeness: string[];
+  packets: boolean;
 }
 
 /** The number of cases for each pair of levels of two parameters. */

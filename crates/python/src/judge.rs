@@ -16,11 +16,12 @@ pub fn oracles_json() -> String {
         };
         let needs: Vec<&str> = oracle.needs.iter().filter_map(event).collect();
         let rest = oracle.needs.iter().filter(|need| event(need).is_none());
+        let packets = oracle.needs.contains(&Need::Headers) || setting == tcpassay_follow::FOLLOWED;
         let completeness: Vec<String> = rest.map(|need| need.text()).collect();
         serde_json::json!({
             "name": oracle.name, "title": oracle.title, "asserts": oracle.asserts, "why": oracle.why,
             "evidence": oracle.evidence, "wrong_when": oracle.wrong_when, "needs": needs,
-            "setting": setting, "completeness": completeness,
+            "setting": setting, "completeness": completeness, "packets": packets,
         })
     };
     let of_log = ORACLES.iter().map(|oracle| one(oracle, setting(oracle.name).name()));

@@ -8,6 +8,7 @@ from typing import Final
 from tcpassay.isolate.ran import Effect, Ran
 from tcpassay.isolate.runner import Job, RunsJobs
 from tcpassay.isolate.triples import Setting, Triple, Triples, mapping_of
+from tcpassay.judge.registry import reads_packets
 from tcpassay.messages import CaseRequest
 from tcpassay.plan.model import PlanFile
 from tcpassay.run.settings import limits_of, wanted_of
@@ -96,12 +97,13 @@ class Trials:
 
 
 def request_of(spec: PlanFile, substrate: str, base: str, oracles: list[str]) -> CaseRequest:
-    """The request to a worker, without the case and its seed: with the data of the plan, without recordings."""
+    """The request to a worker, without the case and its seed: with the data of the plan that the oracles need."""
     limits = limits_of(spec)
+    packets = spec.collect.packets and reads_packets(oracles)
     return CaseRequest(
         substrate=substrate,
         base=base,
-        collect=wanted_of(spec) | {"events": True, "packets": False, "deliveries": False},
+        collect=wanted_of(spec) | {"events": True, "packets": packets, "deliveries": False},
         oracles=oracles,
         memory=limits.memory,
         seconds=None if substrate == "model" else limits.seconds,

@@ -28,6 +28,7 @@ class OracleData(TypedDict):
     needs: tuple[EventKind, ...]
     setting: Setting
     completeness: tuple[str, ...]
+    packets: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class Oracle:
     """What it must know of a run besides its log."""
     completeness: tuple[str, ...]
     """What it requires of the log besides. A recording has it; a capture may lack it for an end of a connection."""
+    packets: bool
+    """Whether it reads the captured packets of a run (`collect.packets`)."""
 
     def as_json(self) -> OracleData:
         """Its description."""
@@ -62,6 +65,7 @@ class Oracle:
             needs=self.needs,
             setting=self.setting,
             completeness=self.completeness,
+            packets=self.packets,
         )
 
     def lacks(self, recording: Recording) -> str:
@@ -79,8 +83,15 @@ class Oracle:
         missing = [kind for kind in self.needs if kind not in there]
         if not missing:
             return ""
+        return self._lacks_events(recording, missing, there)
+
+    @staticmethod
+    def _lacks_events(recording: Recording, missing: list[EventKind], there: frozenset[EventKind]) -> str:
+        """That a log has no events of these kinds, and why."""
         names = " and ".join(f"`{kind}`" for kind in missing)
         if real := recording.header.get("stacks"):
+            if missing == [EventKind.TIMER_SET] and EventKind.TIMER_FIRE in there:
+                return f"{real[0]['name']} shows its retransmission timer, but not each of its timers"
             return f"the log of {real[0]['name']} has no {names}"
         unrecorded = recording.index.get("counters", {}).get("run", {}).get("trace_unrecorded")
         if unrecorded and frozenset().union(*_TRACED.values()).issuperset(missing):
@@ -226,6 +237,11 @@ def chosen(names: Iterable[str] | None) -> list[Oracle]:
     if unknown := sorted(wanted - set(ORACLES)):
         raise UserError(f"`{unknown[0]}` is not an oracle; allowed are {', '.join(ORACLES)}")
     return [oracle for name, oracle in ORACLES.items() if name in wanted]
+
+
+def reads_packets(names: Iterable[str]) -> bool:
+    """Whether one of the oracles with these names reads the captured packets of a run."""
+    return any(ORACLES[name].packets for name in names if name in ORACLES)
 
 
 def markdown() -> str:
