@@ -83,6 +83,12 @@ pub(super) fn is_dsack(step: &Step<'_>) -> bool {
     step.sacks.first().is_some_and(|first| first.1 <= ack || within(first))
 }
 
+/// Whether the end that sends `flow` in a run is another TCP than the model.
+pub(super) fn of_another_tcp(context: &Context<'_>, flow: usize) -> bool {
+    let host = context.recording.flows[flow].from;
+    context.recording.header.stacks.iter().any(|stack| stack.host == host)
+}
+
 /// A point in time for a text.
 pub(super) fn time(at: Time) -> String {
     crate::history::at(at)

@@ -13,10 +13,12 @@ pub(super) const REPAIR: Bound = Bound {
     title: "a loss that SACK shows waits for a timeout",
     section: "RFC 6675 section 5 and RFC 8985 section 6.2, SHOULD",
     strength: Strength::Should,
-    statement: "the first outstanding segment, which was sent once, is sent again within two of the longest round trips and 150 ms after SACK blocks have reported \
-                three segments (in bytes) above it.",
-    exceptions: "a sender that has seen reordering may wait longer, so that it is not judged from then on. The host may have been stopped, or a queue in it may hold \
-                 the retransmission.",
+    statement: "the first outstanding segment, which was sent once, is sent again within two of the longest round trips and \
+                150 ms after SACK blocks have reported three segments (in bytes) above it, if no recovery is under way.",
+    exceptions: "during a recovery the congestion window decides when a further loss is repaired (RFC 6675 section 5, step C): \
+                 what a receiver does not report counts as outstanding. A sender that has seen reordering may wait longer, so \
+                 that it is not judged from then on. The host may have been stopped, or a queue in it may hold the \
+                 retransmission.",
     needs: &[Need::BothDirections, Need::Handshake, Need::EveryPacket, Need::NoCopies, Need::AtEnd],
     looks: Sorts::SACKS_IN.or(Sorts::EMPTY_IN).or(Sorts::DATA_IN).or(Sorts::DATA_OUT),
     new: |flows| PerEnd::<Hole>::rule(flows, on),
@@ -33,6 +35,8 @@ struct Hole {
     since: Option<(Time, usize)>,
     /// An original was delivered after one that was sent later.
     reordered: bool,
+    /// `RecoveryPoint` of RFC 6675 section 5: what had been sent when the last recovery began.
+    recover: u64,
 }
 
 fn on(state: &mut Hole, context: &Context<'_>, step: &Step<'_>, found: &mut Findings) {
@@ -44,12 +48,19 @@ fn on(state: &mut Hole, context: &Context<'_>, step: &Step<'_>, found: &mut Find
             state.since = None;
         }
         let shown = end.sacked >= SEGMENTS * context.mss(step.flow) && end.again == 0;
-        if once && shown && !state.reordered && end.open && !end.over {
+        let recovers = end.now.una < state.recover;
+        if once && shown && !recovers && !state.reordered && end.open && !end.over {
             state.since = state.since.or(Some((step.at(), step.row)));
         }
         return;
     }
-    if step.event.kind != EventKind::Retransmit || step.seq() > step.before.una {
+    if step.event.kind != EventKind::Retransmit {
+        return;
+    }
+    if step.before.una >= state.recover {
+        state.recover = step.before.nxt;
+    }
+    if step.seq() > step.before.una {
         return;
     }
     let Some((since, row)) = state.since.take() else { return };
@@ -91,5 +102,23 @@ mod tests {
         log[10].0 = 400_000;
         log[9].2 = sacked(1001, &[(2001, 4001)]);
         assert_eq!(found("loss-waits-for-timeout", &log), NOTHING);
+    }
+
+    #[test]
+    fn a_further_loss_of_a_recovery_waits_for_the_window() {
+        let mut log = opened();
+        log.extend([(10_000, 0, data(1, 1000)), (20_000, 1, ack(1001))]);
+        log.extend(
+            (0..8).map(|n| (30_000 + n * 10, 0, data(1001 + 1000 * u32::try_from(n).expect("small"), 1000))),
+        );
+        log.push((45_000, 1, sacked(1001, &[(2001, 3001), (4001, 7001)])));
+        log.push((46_000, 0, data(1001, 1000)));
+        log.push((60_000, 1, sacked(3001, &[(4001, 7001)])));
+        log.push((400_000, 0, data(3001, 1000)));
+        assert_eq!(found("loss-waits-for-timeout", &log), NOTHING);
+        // The first loss, which begins the recovery, does not.
+        log[14].0 = 400_000;
+        log.truncate(15);
+        assert_eq!(found("loss-waits-for-timeout", &log), [vec![14, 15]]);
     }
 }

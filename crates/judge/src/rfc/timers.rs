@@ -1,6 +1,6 @@
 //! Back-off of timers, as segments show it: RFC 6298 section 5.5, RFC 9293 section 3.8.6.1.
 
-use super::bound::{Bound, PerEnd, Strength, time, took};
+use super::bound::{Bound, PerEnd, Strength, of_another_tcp, time, took};
 use crate::finding::{Findings, Occurrence};
 use crate::kinds::Sorts;
 use crate::needs::Need;
@@ -53,12 +53,6 @@ pub(super) const PROBES: Bound = Bound {
 const EQUAL: u32 = 8;
 /// Of SYNs where the stack is neither Linux nor BSD.
 const EQUAL_OF_OTHERS: u32 = 3;
-/// Whether an end of a run is another TCP than the model.
-fn of_another_tcp(context: &Context<'_>, flow: usize) -> bool {
-    let host = context.recording.flows[flow].from;
-    context.recording.header.stacks.iter().any(|stack| stack.host == host)
-}
-
 /// Periods of a capture's batches in an interval that can be compared with others.
 const PERIODS: u64 = 4;
 
