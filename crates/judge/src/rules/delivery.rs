@@ -109,7 +109,18 @@ fn contents(history: &History<'_>, half: usize, found: &mut Findings) {
         found.add(Occurrence { start: mark.at, end: mark.at, rows, ..occurrence }, || {
             if row.why.starts_with("shown ") {
                 let (who, what) = (history.who(half), &row.why["shown ".len()..]);
-                return format!("{who} {did} at {}: its {what} is {}.", at(mark.at), row.seq.unwrap_or(0));
+                let (shown, bound) = (row.seq.unwrap_or(0), row.value.unwrap_or(0));
+                let against = match what {
+                    "SND.WND" => format!(
+                        "the largest window that its peer had announced was {bound} bytes; that of a SYN is not scaled (RFC 7323 \
+                         section 2.2)"
+                    ),
+                    "SND.UNA" => format!("its peer had acknowledged only what is below {bound}"),
+                    "SND.NXT" => format!("it had sent only what is below {bound}"),
+                    _ if shown > bound => format!("only what is below {bound} had arrived"),
+                    _ => format!("it had acknowledged what is below {bound}"),
+                };
+                return format!("{who} {did} at {}: its {what} is {shown}, but {against}.", at(mark.at));
             }
             let (from, len) = (row.seq.unwrap_or(0), u64::from(row.len.unwrap_or(0)));
             let who = history.who(half);
@@ -156,5 +167,47 @@ fn read(history: &History<'_>, flow: usize, found: &mut Findings) {
                 "{name} was closed regularly after {bytes} bytes had arrived at {host}, but its application read only {read}."
             )
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::judge;
+    use std::collections::BTreeMap;
+    use tcpassay_case::params::Value;
+    use tcpassay_measure::{CollectOptions, EventKind, EventRow, Reason};
+    use tcpassay_sim::{SimOptions, run};
+    use tcpassay_units::{Dur, Seed, Time};
+
+    /// The text about a variable that a stack showed with a value, where its segments give a bound.
+    fn said(what: &'static str, shown: u64, bound: u64) -> String {
+        let rows = [("app.flow_size", "20KB"), ("sender/stack.implementation", "smoltcp")];
+        let triples = rows.map(|(path, value)| (path.to_owned(), Value::Text(value.to_owned())));
+        let case = tcpassay_case::Case::from_triples(&BTreeMap::from(triples)).expect("a case");
+        let collect = CollectOptions { events: true, ..CollectOptions::default() };
+        let mut recording = run(&case, Seed(1), &SimOptions { collect, ..SimOptions::default() }).recording;
+        let at = Time::ZERO + recording.header.duration.min(Dur::from_millis(1));
+        let mut row = EventRow::new(at, 0, Some(0), EventKind::Damaged);
+        (row.why, row.seq, row.len, row.value) = (Reason::Borrowed(what), Some(shown), Some(0), Some(bound));
+        recording.events = recording.events.iter().chain([row]).collect();
+        let found = judge(&recording, &["delivery"]);
+        assert_eq!(found.len(), 1);
+        found[0].text.clone()
+    }
+
+    #[test]
+    fn a_shown_state_is_told_with_what_the_segments_show() {
+        let scaled = said("shown SND.WND", 33_553_920, 65_535);
+        assert!(
+            scaled.contains(
+                "its SND.WND is 33553920, but the largest window that its peer had announced was 65535 bytes; that of a SYN is not \
+                 scaled (RFC 7323 section 2.2)"
+            ),
+            "{scaled}"
+        );
+        let acked = said("shown RCV.NXT", 4, 9);
+        assert!(acked.contains("its RCV.NXT is 4, but it had acknowledged what is below 9"), "{acked}");
+        let arrived = said("shown RCV.NXT", 9, 4);
+        assert!(arrived.contains("its RCV.NXT is 9, but only what is below 4 had arrived"), "{arrived}");
     }
 }

@@ -154,23 +154,26 @@ impl ShownStates {
             let expected = position(SentBy::Peer, end.state.rcv_nxt);
             let window = end.state.snd_wnd.map(u64::from);
             let (sent, arrived) = (flow.log.after(SentBy::Own), flow.log.after(SentBy::Peer));
-            let above = |shown: Option<u64>, most: u64| shown.filter(|shown| *shown > most);
+            let above = |shown: Option<u64>, most: u64| shown.filter(|shown| *shown > most).zip(Some(most));
+            let below =
+                |shown: Option<u64>, least: u64| shown.filter(|shown| *shown < least).zip(Some(least));
             let wrong = [
                 ("shown SND.UNA", above(una, flow.acked.max(1))),
                 ("shown SND.UNA", above(una, nxt.unwrap_or(u64::MAX))),
                 ("shown SND.NXT", above(nxt, sent)),
                 ("shown RCV.NXT", above(expected, arrived)),
-                ("shown RCV.NXT", expected.filter(|expected| *expected < flow.acked_out)),
+                ("shown RCV.NXT", below(expected, flow.acked_out)),
                 ("shown SND.WND", above(window, flow.log.widest(SentBy::Peer))),
             ];
             for (what, shown) in wrong {
-                let Some(shown) = shown.filter(|_| !end.wrong.contains(&what)) else { continue };
+                let Some((shown, bound)) = shown.filter(|_| !end.wrong.contains(&what)) else { continue };
                 end.wrong.push(what);
                 let row = EventRow::new(now, host, Some(end.out.0), EventKind::Damaged);
                 collector.event(EventRow {
                     why: Reason::Borrowed(what),
                     seq: Some(shown),
                     len: Some(0),
+                    value: Some(bound),
                     ..row
                 });
             }
