@@ -33,6 +33,7 @@ mod reduction;
 mod retransmission_timer;
 mod shown;
 mod small_window_after_recovery;
+mod stalled_sender;
 mod timeout_without_loss;
 mod timestamp_clock;
 mod token_bucket;
@@ -96,6 +97,7 @@ const OF_RUNS: &[Oracle] = &[
     latency::ORACLE,
     host_limit::ORACLE,
     lost_silence::ORACLE,
+    stalled_sender::ORACLE,
 ];
 
 /// Oracles that judge row by row.
@@ -218,6 +220,13 @@ const BY_ROW: &[ByRow] = &[
         of: Setting::Any,
         applies: always,
         new: |flows| Box::new(lost_silence::LostSilence::new(flows)),
+    },
+    ByRow {
+        name: stalled_sender::NAME,
+        reads: Reads::of_sender(Kinds::SEGMENTS.and(&[App, State])),
+        of: Setting::Any,
+        applies: always,
+        new: |flows| Box::new(stalled_sender::StalledSender::new(flows)),
     },
     ByRow {
         name: codel::NAME,
