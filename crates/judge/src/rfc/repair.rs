@@ -1,6 +1,7 @@
 //! Repair of losses that SACK shows: RFC 6675 section 5, RFC 8985 section 6.2.
 
 use super::bound::{Bound, PerEnd, Strength, time, took};
+use crate::end::End;
 use crate::finding::Findings;
 use crate::kinds::Sorts;
 use crate::needs::Need;
@@ -14,9 +15,10 @@ pub(super) const REPAIR: Bound = Bound {
     section: "RFC 6675 section 5 and RFC 8985 section 6.2, SHOULD",
     strength: Strength::Should,
     statement: "the first outstanding segment, which was sent once, is sent again within two of the longest round trips and \
-                150 ms after SACK blocks have reported three segments (in bytes) above it, if no recovery is under way.",
-    exceptions: "during a recovery the congestion window decides when a further loss is repaired (RFC 6675 section 5, step C): \
-                 what a receiver does not report counts as outstanding. A sender that has seen reordering may wait longer, so \
+                150 ms after SACK blocks have reported three segments (in bytes) above it; during a recovery, after all outstanding \
+                data but one segment have been reported as received or lost.",
+    exceptions: "during a recovery the congestion window decides when a further loss is repaired (RFC 6675 section 5, step C), \
+                 whose smallest value is two segments (RFC 5681 equation 4): what a receiver does not report counts as in flight. A sender that has seen reordering may wait longer, so \
                  that it is not judged from then on. The host may have been stopped, or a queue in it may hold the \
                  retransmission.",
     needs: &[Need::BothDirections, Need::Handshake, Need::EveryPacket, Need::NoCopies, Need::AtEnd],
@@ -48,8 +50,8 @@ fn on(state: &mut Hole, context: &Context<'_>, step: &Step<'_>, found: &mut Find
             state.since = None;
         }
         let shown = end.sacked >= SEGMENTS * context.mss(step.flow) && end.again == 0;
-        let recovers = end.now.una < state.recover;
-        if once && shown && !recovers && !state.reordered && end.open && !end.over {
+        let usual = once && shown && !state.reordered && end.open && !end.over;
+        if usual && (end.now.una >= state.recover || permitted(end, context.mss(step.flow))) {
             state.since = state.since.or(Some((step.at(), step.row)));
         }
         return;
@@ -78,6 +80,21 @@ fn on(state: &mut Hole, context: &Context<'_>, step: &Step<'_>, found: &mut Find
             )
         });
     }
+}
+
+/// Whether the smallest window of a recovery permits a segment: `Pipe` of RFC 6675 section 4 is at most one segment. Data are lost if three
+/// segments (in bytes) above them are `SACKed`.
+fn permitted(end: &End, mss: u64) -> bool {
+    let (mut above, mut pipe) = (0, 0);
+    end.out.iter().rev().all(|one| {
+        let length = one.end - one.start;
+        if one.sacked {
+            above += length;
+        } else if above < SEGMENTS * mss || one.tries > 1 {
+            pipe += length;
+        }
+        pipe <= mss
+    })
 }
 
 #[cfg(test)]
@@ -116,6 +133,9 @@ mod tests {
         log.push((60_000, 1, sacked(3001, &[(4001, 7001)])));
         log.push((400_000, 0, data(3001, 1000)));
         assert_eq!(found("loss-waits-for-timeout", &log), NOTHING);
+        // One segment is in flight, and the smallest window is two segments.
+        log[15].2 = sacked(3001, &[(4001, 8001)]);
+        assert_eq!(found("loss-waits-for-timeout", &log), [vec![16, 17]]);
         // The first loss, which begins the recovery, does not.
         log[14].0 = 400_000;
         log.truncate(15);
