@@ -83,7 +83,11 @@ impl Half {
         let Some((since, row)) = self.silent(end) else { return };
         let one = Occurrence {
             oracle: NAME,
-            title: "a sender with data is silent",
+            title: if self.closed {
+                "a closed window is not probed"
+            } else {
+                "data are held back without end"
+            },
             flow: u32::try_from(flow).expect("flows are numbered in 32 bits"),
             host: context.recording.flows[flow].from,
             start: since,
