@@ -495,18 +495,6 @@ def test_means_by_two_parameters_have_students_intervals(view: Open, report: Pat
     assert first == ["50KB", "10 Mbit/s", "60 Mbit/s"]
 
 
-def test_cases_over_their_seeds_have_a_row_each(view: Open, tmp_path: Path) -> None:
-    runs = [
-        folders.run(case, seed, {"goodput": rate * 1e6}, stack__cc=case)
-        for case, rates in (("reno", (10, 12)), ("cubic", (50, 50)))
-        for seed, rate in enumerate(rates, 1)
-    ]
-    page = view(write_report(folders.folder(tmp_path / "made", runs)).file).open("#rows=cases")
-    rows = [row.split("\t")[:3] for row in page.page.locator("#levels tbody tr").all_inner_texts()]
-    # Two seeds that measured the same in everything are one run.
-    assert rows == [["reno", "2", "11 \u00b1 13 Mbit/s"], ["cubic", "2", "50 Mbit/s"]]
-
-
 def incident(oracle: str, flow: str, start: int, end: int, **more: Any) -> Finding:
     said = {"severity": Severity.ERROR, "case": pages.WATCHED, "seed": 1} | more
     return Finding(oracle, said.pop("severity"), oracle, "h", flow, start, end, 1, "text", (), (), **said)

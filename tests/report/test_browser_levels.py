@@ -34,3 +34,15 @@ def test_a_seed_counts_once_with_the_mean_over_its_cases_and_no_table_is_a_diago
     page = view(file).open("#metric=goodput")
     heads = page.page.locator("#levels thead th").all_inner_texts()
     assert [head.split()[0] for head in heads] == ["queue.limit", "reno", "cubic"]
+
+
+def test_cases_over_their_seeds_have_a_row_each(view: Callable[[Path], View], tmp_path: Path) -> None:
+    runs = [
+        folders.run(case, seed, {"goodput": rate * 1e6}, stack__cc=case)
+        for case, rates in (("reno", (10, 12)), ("cubic", (50, 50)))
+        for seed, rate in enumerate(rates, 1)
+    ]
+    page = view(write_report(folders.folder(tmp_path / "made", runs)).file).open("#rows=cases")
+    rows = [row.split("\t")[:3] for row in page.page.locator("#levels tbody tr").all_inner_texts()]
+    # Two seeds that measured the same in everything are one run.
+    assert rows == [["reno", "2", "11 \u00b1 13 Mbit/s"], ["cubic", "2", "50 Mbit/s"]]
