@@ -1,5 +1,6 @@
 """Stacks in processes: what a right one does, and what becomes of a run with a wrong one."""
 
+import ctypes
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -27,6 +28,7 @@ CASE = {
     "link.loss": "2%",
     "stack.cc": "cubic",
 }
+GET_CHILD_SUBREAPER = 37  # prctl(2)
 COLLECT = {"series": None, "warmup": "0s", "deliveries": False, "events": True, "packets": True}
 
 PROXY = """
@@ -234,6 +236,10 @@ os._exit(7)
     assert {parent for _, _, parent in runs} == {os.getpid()}
     assert not any(_lives(pid) for _, pid, _ in runs)
     assert _lives(runs[1][0])
+    # Orphans of others are not adopted: nobody here would wait for them.
+    adopts = ctypes.c_int(1)
+    assert ctypes.CDLL(None).prctl(GET_CHILD_SUBREAPER, ctypes.byref(adopts), 0, 0, 0) == 0
+    assert adopts.value == 0
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 //! Programs that start slowly: one process of them forks a process for each run (docs/stacks.md).
 //!
 //! The forked process is a child of this one, like every other, so that its end and its CPU time are known here: the process that forks
-//! it lets it be orphaned, and this process is the next subreaper.
+//! it lets it be orphaned, and this process is the next subreaper until that has happened. It is none at other times, because it waits for no
+//! other orphans, such as daemons that somebody else starts: they would remain as zombies.
 
 use crate::protocol::{self, Request};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process_group, set_child_subreaper, waitpgid, waitpid,
+    Pid, Signal, WaitOptions, child_subreaper, getpid, kill_process_group, set_child_subreaper, waitpgid,
+    waitpid,
 };
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::cell::RefCell;
@@ -117,7 +119,6 @@ struct Server {
 
 impl Server {
     fn start(mut builder: Command, limit: Duration) -> Result<Server, Error> {
-        set_child_subreaper(Some(getpid()))?;
         let (control, theirs) = UnixStream::pair()?;
         let input = OwnedFd::from(theirs);
         let output = input.try_clone()?;
@@ -136,8 +137,17 @@ impl Server {
         if answer == [0; 4] { Ok(made) } else { Err(ErrorKind::InvalidData.into()) }
     }
 
-    /// Sends it the files; its answer is the number of the process.
+    /// Has it fork. Its answer comes when the process is orphaned.
     fn fork(&mut self, stream: &OwnedFd, errors: &OwnedFd) -> Result<Pid, Error> {
+        let before = child_subreaper()?;
+        set_child_subreaper(Some(getpid()))?;
+        let made = self.ask(stream, errors);
+        set_child_subreaper(before)?;
+        made
+    }
+
+    /// Sends it the files; its answer is the number of the process.
+    fn ask(&mut self, stream: &OwnedFd, errors: &OwnedFd) -> Result<Pid, Error> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut files = SendAncillaryBuffer::new(&mut space);
         let both = [stream.as_fd(), errors.as_fd()];
