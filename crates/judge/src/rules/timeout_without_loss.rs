@@ -114,7 +114,7 @@ impl Timeout<'_> {
     }
 
     /// The receiver's own timer is to fire later than the sender's did, but no later than it may. Returns whether this is so. A
-    /// receiver that has sent something since the arrival delays no ACK.
+    /// receiver that has answered later data delays no ACK.
     fn delayed(&self, arrived: Time, found: &mut Findings) -> bool {
         let delayed = if self.history.recording.header.stacks.is_empty() { DELAYED } else { ALLOWED };
         let silent = self.answer(arrived).is_none();
@@ -249,10 +249,13 @@ impl Timeout<'_> {
         self.place(arrived).map(|place| self.receiving().segments[place].row)
     }
 
-    /// The row of the first segment that the receiver sent between the arrival after which nothing was missing and the timeout.
+    /// The row of the first segment that the receiver sent between an arrival of data later than that after which nothing was missing, and
+    /// the timeout. An ACK without such an arrival may have been due before it, like that of a receiver whose marks change (RFC 8257
+    /// section 3.2), and says nothing about it.
     fn answer(&self, arrived: Time) -> Option<usize> {
         let after = &self.receiving().segments[self.place(arrived)? + 1..];
-        after.iter().take_while(|s| s.at < self.at()).find(|s| s.sent).map(|s| s.row)
+        let later = after.iter().position(|s| !s.sent && s.end > s.start)?;
+        after[later..].iter().take_while(|s| s.at < self.at()).find(|s| s.sent).map(|s| s.row)
     }
 
     /// The row of what the receiver sent last before the timer fired.
