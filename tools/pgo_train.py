@@ -31,10 +31,10 @@ STACKS: tuple[Triples, ...] = (
     {"stack.profile": "linux", "stack.cc": "reno", "stack.ecn": "classic"}
     | {"queue.kind": "red", "queue.ecn": True},
     {"stack.profile": "linux-6.1", "stack.cc": "vegas", "queue.kind": "fq_codel"},
+    {"stack.profile": "linux-7.3", "stack.cc": "bbr"},
     {"stack.profile": "linux-4.6", "stack.cc": "dctcp"} | STEP,
     {"stack.profile": "rfc", "stack.cc": "reno"},
     {"stack.profile": "rfc", "stack.cc": "cubic", "stack.ecn": "accurate", "queue.ecn_mark": "data"},
-    {"stack.profile": "rfc", "stack.cc": "vegas"},
     {"stack.profile": "freebsd", "stack.cc": "cubic"},
     {"stack.profile": "freebsd-rack", "stack.cc": "reno"},
 )
