@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from folders import folder, run
-from tcpassay import asking, conditions
+from tcpassay import asking, conditions, levels
 from tcpassay.asking import Ending, Question
 from tcpassay.cli import app
 from tcpassay.errors import UserError
@@ -333,3 +333,20 @@ def test_a_condition_of_a_metric_that_is_never_measured_is_named_before_anything
     wish = replace(WISH, conditions=conditions.parsed(["completion_p99 <= 1ms"], plan))
     with pytest.raises(UserError, match="`completion_p99` is never measured"):
         asking.understood(plan, [], None, wish)
+
+
+def test_a_condition_needs_a_value_in_every_environment(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    wished = conditions.parsed(["saturation >= 60%"], plan)
+    runs = [
+        levels.Measured("a", 1, {"path": "constant"}, {"saturation": 0.9}),
+        levels.Measured("b", 1, {"path": "varying"}, {"saturation": None}),
+    ]
+    with pytest.raises(UserError, match="`saturation` has no value where path = varying"):
+        conditions.held(runs, {"a": "reno", "b": "reno"}, ["reno"], wished, 0.05, facts=False)
+    varying = replace(plan, cases=[replace(plan.cases[0], triples={"link.rate": "steps:1,10Mbit;2,20Mbit"})])
+    with pytest.raises(UserError, match=r"there is no saturation where link\.rate = steps:1,10Mbit"):
+        conditions.parsed(["saturation >= 60%"], varying)
+    # The rate of an access link is not that of the bottleneck.
+    access = replace(plan.cases[0], triples={"access-sender0/link.rate": "steps:1,10Mbit;2,20Mbit"})
+    conditions.parsed(["saturation >= 60%"], replace(plan, cases=[access]))

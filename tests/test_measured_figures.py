@@ -179,6 +179,29 @@ def test_the_command_writes_a_file_and_prints_its_caption(results: Path, tmp_pat
     assert out.read_bytes().startswith(b"%PDF-")
 
 
+def test_a_label_of_a_name_that_the_figure_does_not_have_is_refused(results: Path, tmp_path: Path) -> None:
+    out = tmp_path / "f.svg"
+    done = invoke("plot", results, "--metric", "rtt_p99", "--by", "cc", "--label", "renno=Reno", "--out", out)
+    assert isinstance(done.exception, UserError)
+    assert "`--label renno`: this figure has no such name; did you mean `reno`?" in str(done.exception)
+    assert not out.exists()
+
+
+def test_values_without_the_metric_are_named_and_the_metrics_are_those_of_the_plan(tmp_path: Path) -> None:
+    made = [
+        run(f"c{path}", seed, {"goodput": 1e6 * seed, "saturation": used}, path=path)
+        for path, used in (("constant", 0.9), ("varying", None))
+        for seed in (1, 2)
+    ]
+    place = folder(tmp_path / "r", made)
+    (place / "plan.toml").write_text('name = "p"\nmetrics = ["saturation"]\n', encoding="utf-8")
+    printed = " ".join(invoke("table", place, "--by", "path").stdout.split())
+    assert "saturation by path: mean and 95 % confidence interval; no value where path = varying" in printed
+    assert "goodput" not in printed
+    figure = invoke("plot", place, "--metric", "saturation", "--by", "path", "--out", tmp_path / "s.svg")
+    assert "; no value where path = varying." in figure.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
