@@ -136,6 +136,26 @@ impl<'a> Context<'a> {
     pub fn who(&self, flow: usize) -> String {
         capitalised(&self.recording.hosts[self.recording.flows[flow].from as usize])
     }
+
+    /// An error of the host that sends `flow`, from the row and time `since` to `end`.
+    pub fn of_sender(
+        &self,
+        flow: usize,
+        (oracle, title): (&'static str, &'static str),
+        (since, row): (Time, usize),
+        end: Time,
+    ) -> Occurrence {
+        Occurrence {
+            oracle,
+            title,
+            flow: u32::try_from(flow).expect("flows are numbered in 32 bits"),
+            host: self.recording.flows[flow].from,
+            start: since,
+            end,
+            level: Level::Error,
+            rows: vec![row],
+        }
+    }
 }
 
 /// A name with a capital letter, for the beginning of a sentence.

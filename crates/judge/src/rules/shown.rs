@@ -5,7 +5,7 @@
 //! within a call is therefore known before and after it. Nothing is supposed about the controller.
 
 use super::names::{RETRANSMISSION_TIMER, WINDOW_GROWTH};
-use crate::finding::{Findings, Level, Occurrence};
+use crate::finding::Findings;
 use crate::history::at;
 use crate::step::{Context, Step};
 use tcpassay_measure::EventKind;
@@ -171,16 +171,7 @@ impl ShownTimer {
     pub fn end(&self, context: &Context<'_>, place: usize, found: &mut Findings) {
         let end = Time::ZERO.saturating_add(context.recording.header.duration);
         let Some((since, row)) = self.still.filter(|(since, _)| end.since(*since) > SILENT) else { return };
-        let one = Occurrence {
-            oracle: RETRANSMISSION_TIMER,
-            title: STOPPED,
-            flow: u32::try_from(place).expect("flows are numbered in 32 bits"),
-            host: context.recording.flows[place].from,
-            start: since,
-            end,
-            level: Level::Error,
-            rows: vec![row],
-        };
+        let one = context.of_sender(place, (RETRANSMISSION_TIMER, STOPPED), (since, row), end);
         found.add(one, || {
             format!(
                 "{} waited for an ACK from {} to the end of the run, and showed neither a retransmission timer nor another one in its place \

@@ -1,6 +1,6 @@
 //! Senders that wait for nothing: RFC 9293 sections 3.8.6.1 and 3.8.6.2.1.
 
-use crate::finding::{Findings, Level, Occurrence, Oracle};
+use crate::finding::{Findings, Oracle};
 use crate::history::at;
 use crate::needs::Need;
 use crate::step::{Context, Rule, Step};
@@ -81,20 +81,9 @@ impl Half {
 
     fn report(&self, context: &Context<'_>, flow: usize, end: Time, found: &mut Findings) {
         let Some((since, row)) = self.silent(end) else { return };
-        let one = Occurrence {
-            oracle: NAME,
-            title: if self.closed {
-                "a closed window is not probed"
-            } else {
-                "data are held back without end"
-            },
-            flow: u32::try_from(flow).expect("flows are numbered in 32 bits"),
-            host: context.recording.flows[flow].from,
-            start: since,
-            end,
-            level: Level::Error,
-            rows: vec![row],
-        };
+        let title =
+            if self.closed { "a closed window is not probed" } else { "data are held back without end" };
+        let one = context.of_sender(flow, (NAME, title), (since, row), end);
         found.add(one, || {
             let why = if self.closed {
                 "The last window that its peer announced was zero, which must be probed (RFC 9293 section 3.8.6.1, \
