@@ -40,9 +40,9 @@ def test_a_controller_in_python_is_named_by_its_class_for_each_host(tmp_path: Pa
     results = ran(
         tmp_path, '"sender0/stack.cc" = "python:mine.py:Mine"\n"sender1/stack.cc" = "python:mine.py:Other"\n'
     )
-    found, absent = entities.measured(results, "host")
-    assert absent == 0
-    assert {run.varied["host"]: run.varied["cc"] for run in found} == {
+    of = entities.results_of(results, "host")
+    assert of.notes == []
+    assert {run.varied["host"]: run.varied["cc"] for run in of.measured} == {
         "sender0": "python:mine.py:Mine",
         "sender1": "python:mine.py:Other",
     }
@@ -54,7 +54,7 @@ def test_a_group_with_the_name_of_a_column_has_its_own_values(tmp_path: Path, pe
         tmp_path,
         '[groups.cc]\nold = { "stack.cc" = "python:mine.py:Mine" }\nnew = { "stack.cc" = "python:mine.py:Other" }\n',
     )
-    found, _ = entities.measured(results, per)
+    found = entities.results_of(results, per).measured
     assert {run.varied["cc"] for run in found} == {"old", "new"}
     assert all(per in run.varied for run in found)
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -305,6 +306,35 @@ def test_results_by_host_add_up_to_those_of_the_run(shared: Path) -> None:
     assert sum(float(row["share"]) for row in by_host[:2]) == pytest.approx(1)
     goodput = sum(float(row["goodput (bit/s)"]) for row in by_host[:2])
     assert goodput == pytest.approx(float(whole[0]["goodput (bit/s)"]), rel=1e-6)
+
+
+def test_results_by_controller_are_those_of_its_hosts(shared: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(invoke("table", shared, "--per", "cc", "--format", "csv").stdout)))
+    hosts = list(
+        csv.DictReader(io.StringIO(invoke("table", shared, "--per", "host", "--format", "csv").stdout))
+    )
+    assert [row["cc"] for row in rows[:2]] == ["reno", "bbr"]
+    assert [row["share"] for row in rows] == [row["share"] for row in hosts]
+
+
+def test_the_hosts_of_a_run_are_compared_with_each_other(shared: Path) -> None:
+    arguments = ["--per", "host", "--between", "host", "--by", "limit", "--metric", "share", "--json"]
+    rankings = json.loads(invoke("compare", shared, *arguments).stdout)["rankings"]
+    assert [one["level"] for one in rankings] == ["20KB", "200KB"]
+    for one in rankings:
+        assert sum(one["medians"].values()) == pytest.approx(1, rel=0.02)
+        assert {**one["medians"]}.keys() == {"sender0", "sender1"}
+
+
+def test_the_hosts_of_two_results_are_compared(shared: Path) -> None:
+    done = invoke("compare", shared, shared, "--per", "host", "--json")
+    made = json.loads(done.stdout)
+    assert (made["pairs"], made["same"], [one["metric"] for one in made["effects"]]) == (8, True, ["goodput"])
+
+
+def test_only_metrics_of_hosts_can_be_compared_by_host(shared: Path) -> None:
+    done = invoke("compare", shared, "--per", "host", "--between", "host", "--metric", "rtt_p99")
+    assert "`--metric rtt_p99`: with `--per` the metrics are goodput, share, " in str(done.exception)
 
 
 def test_flows_are_rows_or_columns_of_a_table(shared: Path) -> None:

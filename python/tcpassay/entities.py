@@ -1,66 +1,136 @@
-"""Results of each host or flow, from the recordings of runs, as runs with the further factors `host` or `flow`.
+"""Results of each host, flow or controller, from the recordings of runs, as runs with the further factor `host`, ...
 
 Values are of the whole run, unlike those of `tcpassay metrics`, which a warm-up shortens.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal, get_args
+from dataclasses import replace
+from functools import cached_property
+from typing import Final, Literal, cast, get_args
 
-from tcpassay.levels import Measured
+import polars as pl
+
+from tcpassay.errors import Place, UserError
+from tcpassay.finding import Finding
+from tcpassay.levels import OF_ENTITIES, Measured, measured
 from tcpassay.messages import Outcome
+from tcpassay.plan.document import suggest
 from tcpassay.plan.expand import CONTROLLER, show
 from tcpassay.plan.fields import Scalar
+from tcpassay.plural import plural
 from tcpassay.recording import DamagedError, Recording, carried, understood
 from tcpassay.recording_format import Flow
+from tcpassay.result_format import RunRow
 from tcpassay.results import Results
 
-Per = Literal["host", "flow"]
+Per = Literal["host", "flow", "cc"]
 PERS: Final = get_args(Per)
 BACKGROUND: Final = "background"
 PYTHON: Final = "python"
 """How a recording names a controller in Python, and the beginning of its value in a plan."""
 
 
-def measured(results: Results, per: Per) -> tuple[list[Measured], int]:
-    """A run for each sending host or flow of each run, and the number of runs that have no usable recording.
+class EntityResults(Results):
+    """The results of a plan with a run for each sending host, flow or controller of each run that has a recording.
 
-    A flow is the direction of a connection that carried more payload; background traffic is left out, as in metrics.
+    The metrics are those of `OF_ENTITIES`. A flow is the direction of a connection that carried more payload;
+    background traffic is left out, as in metrics. There are no findings: they belong to whole runs.
     """
-    made: list[Measured] = []
-    absent = 0
-    for run in results.runs:
-        if run.get("outcome") != Outcome.DONE:
-            continue
+
+    def __init__(self, results: Results, per: Per) -> None:
+        super().__init__(results.folder)
+        self.whole = results
+        self.per: Per = per
+        self.absent = 0
+        """Number of completed runs that have no usable recording."""
+        self.of: list[str] = []
+        """The case of the run of each row of `runs`."""
+
+    @cached_property
+    def runs(self) -> list[RunRow]:
+        """A run for each host, flow or controller, with the case, say, `c4 sender0`."""
+        made: list[RunRow] = []
+        for run in self.whole.runs:
+            if run.get("outcome") != Outcome.DONE:
+                continue
+            try:
+                found = self._found_in(run)
+            except DamagedError:
+                found = None
+            if found is None:
+                self.absent += 1
+                continue
+            made += found
+            self.of += [run["case"]] * len(found)
+        return made
+
+    def _found_in(self, run: RunRow) -> list[RunRow] | None:
         if not run.get("recording"):
-            absent += 1
-            continue
+            return None
+        recording = Recording.open(self.whole.place_of(run))
+        with understood(recording.folder / "recording.json"):
+            found = list(_of_run(recording, self.per, _classes(run.get("triples") or {})))
         varied = {name: show(value) for name, value in (run.get("varied") or {}).items()}
-        classes = _classes(run.get("triples") or {})
-        try:
-            recording = Recording.open(results.place_of(run))
-            with understood(recording.folder / "recording.json"):
-                found = list(_of_run(recording, per, classes))
-        except DamagedError:
-            absent += 1
-            continue
-        trace = str(run.get("trace") or "")
-        made += [
+        made: list[RunRow] = []
+        for named, values in found:
             # What the plan varies under the name of a column has the values of the plan.
-            Measured(
-                f"{run['case']} {named[per]}",
-                int(run["seed"]),
-                varied | _beside(named, varied, per),
-                values,
-                trace,
-                str(run["case"]),
-            )
-            for named, values in found
+            beside = {name: value for name, value in named.items() if name == self.per or name not in varied}
+            row: RunRow = {**run, "case": f"{run['case']} {named[self.per]}", "metrics": values}
+            row["varied"] = {**varied, **beside}
+            row["triples"] = {**(run.get("triples") or {}), **beside}
+            if trace := run.get("trace"):
+                row["trace"] = f"{trace} {named[self.per]}"
+            made.append(row)
+        return made
+
+    @cached_property
+    def listed(self) -> list[RunRow] | None:
+        """`runs`; `None` if the folder does not list its runs."""
+        return None if self.whole.listed is None else self.runs
+
+    @cached_property
+    def metrics(self) -> pl.DataFrame:
+        """One row per run of `runs`: `case`, `seed`, and each value of `OF_ENTITIES`."""
+        schema = {"case": pl.String(), "seed": pl.Int64()} | dict.fromkeys(OF_ENTITIES, pl.Float64())
+        rows = [
+            (run["case"], run["seed"], *((run.get("metrics") or {}).get(name) for name in OF_ENTITIES))
+            for run in self.runs
         ]
-    return made, absent
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+    @cached_property
+    def found(self) -> list[Finding]:
+        """None."""
+        return []
+
+    @property
+    def measured(self) -> list[Measured]:
+        """`runs` for tables."""
+        return [replace(one, whole=case) for one, case in zip(measured(self.runs), self.of, strict=True)]
+
+    @property
+    def notes(self) -> list[str]:
+        """What these results lack, each in words."""
+        from tcpassay.run.replay import spec_of  # noqa: PLC0415 - start-up time
+
+        made = []
+        if (warmup := spec_of(self.whole)[0].collect.warmup) != "0s":
+            made.append(
+                f"values of hosts, flows and controllers are of the whole run, also of the warm-up of {warmup}"
+            )
+        if self.runs and self.absent:
+            made.append(f"{plural(self.absent, 'run')} without a recording ([keep] of the plan)")
+        return made
 
 
-def _beside(named: Mapping[str, str], varied: Mapping[str, str], per: Per) -> dict[str, str]:
-    return {name: value for name, value in named.items() if name == per or name not in varied}
+def results_of(results: Results, per: str) -> EntityResults:
+    """The results of each host, flow or controller. Raises `UserError` for another word, or without any recording."""
+    if per not in PERS:
+        raise UserError(f"`--per {per}`: allowed are {', '.join(PERS)}{suggest(per, PERS)}")
+    made = EntityResults(results, cast("Per", per))
+    if not made.runs:
+        raise UserError("no run in this folder has a recording", Place(results.folder))
+    return made
 
 
 def _classes(triples: Mapping[str, Scalar]) -> dict[str, str]:
@@ -93,11 +163,11 @@ def _of_run(
     groups: dict[str, list[Flow]] = {}
     for flow in flows:
         host = recording.hosts[flow["from"]]
-        groups.setdefault(host if per == "host" else flow["name"], []).append(flow)
+        name = {"host": host, "flow": flow["name"], "cc": _controller(flow["cc"], host, classes)}[per]
+        groups.setdefault(name, []).append(flow)
     for name, of in groups.items():
         names = (_controller(flow["cc"], recording.hosts[flow["from"]], classes) for flow in of)
-        ccs = ", ".join(dict.fromkeys(names))
-        named = {per: name, "cc": ccs}
+        named: dict[str, str] = {per: name, "cc": ", ".join(dict.fromkeys(names))}
         if per == "flow":
             named |= {"from": recording.hosts[of[0]["from"]], "to": recording.hosts[of[0]["to"]]}
             during = (of[0]["end_ns"] or end) - of[0]["start_ns"]

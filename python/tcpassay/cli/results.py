@@ -25,6 +25,7 @@ from tcpassay.pace import Working
 
 if TYPE_CHECKING:
     from tcpassay.compare import Options
+    from tcpassay.results import Results
 
 FAILED = 1
 CONNECTIONS = 20_000
@@ -199,6 +200,13 @@ def compare(
         ),
     ] = None,
     where: WhereOption = None,
+    per: Annotated[
+        str | None,
+        typer.Option(
+            help="host, flow or cc: compare the results of each sending host, flow or controller, as in `table`.",
+            metavar="host|flow|cc",
+        ),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Compare all metrics.")] = False,
     relevant: Annotated[
         str, typer.Option(help="A change below this share is not relevant.", metavar="SHARE")
@@ -228,12 +236,13 @@ def compare(
     --allow-unpaired). 3: the seeds cannot decide about a metric; the output says how many would.
 
     With `--between PATH` (and `--by PATH`) the values of a parameter in one result are compared with each other; the
-    exit code is 0, or 3 if the runs cannot decide about two of them.
+    exit code is 0, or 3 if the runs cannot decide about two of them. With `--per host`, `flow` or `cc` also `host`,
+    `flow`, `from`, `to` and `cc` are parameters, so that the flows of a run can be compared with each other.
 
-    Example: `tcpassay compare results/cubic results/bbr --metric goodput`.
+    Examples: `tcpassay compare results/cubic results/bbr --metric goodput`;
+    `tcpassay compare results/beside --per cc --between cc`.
     """
     from tcpassay import compare as comparing  # noqa: PLC0415 - start-up time
-    from tcpassay.results import load  # noqa: PLC0415 - start-up time
 
     output.check(junit, "the JUnit file")
     options = comparing.Options(
@@ -254,13 +263,20 @@ def compare(
                 "`--between` compares values within one result; it excludes a second result, --where-a, --where-b, "
                 "--ignore, --junit"
             )
-        _ranked(a, _split(between), _split(by), pairs("--where", where), options, json_=json_)
+        _ranked(
+            _loaded(a, per, metric),
+            _split(between),
+            _split(by),
+            pairs("--where", where),
+            options,
+            json_=json_,
+        )
         return
     if b is None:
         raise UserError("give two results, or one and `--between PATH`")
     if by is not None or where is not None:
         raise UserError(f"`{'--by' if by else '--where'}` belongs to `--between`")
-    left, right = load(a), load(b)
+    left, right = _loaded(a, per, metric), _loaded(b, per, metric)
     sides = comparing.Sides(
         {comparing.named(left, "--where-a", name): value for name, value in pairs("--where-a", where_a)},
         {comparing.named(right, "--where-b", name): value for name, value in pairs("--where-b", where_b)},
@@ -284,8 +300,25 @@ def _split(given: list[str] | None) -> list[str]:
     return [name.strip() for text in given or () for name in text.split(",")]
 
 
+def _loaded(folder: Path, per: str | None, metrics: list[str] | None) -> "Results":
+    """The results of a folder, or those of its hosts, flows or controllers."""
+    from tcpassay.results import load  # noqa: PLC0415 - start-up time
+
+    results = load(folder)
+    if per is None:
+        return results
+    from tcpassay import entities, levels  # noqa: PLC0415 - start-up time
+
+    of = entities.results_of(results, per)
+    if wrong := next((name for name in metrics or () if name not in levels.OF_ENTITIES), None):
+        raise UserError(f"`--metric {wrong}`: with `--per` the metrics are {', '.join(levels.OF_ENTITIES)}")
+    for note in of.notes:
+        typer.echo(f"tcpassay: {note}", err=True)
+    return of
+
+
 def _ranked(
-    folder: Path,
+    results: "Results",
     names: list[str],
     by: list[str],
     where: list[tuple[str, str]],
@@ -294,9 +327,8 @@ def _ranked(
     json_: bool,
 ) -> None:
     from tcpassay import compare as comparing  # noqa: PLC0415 - start-up time
-    from tcpassay.results import load  # noqa: PLC0415 - start-up time
 
-    rankings = comparing.between(load(folder), names, by, options, where=where)
+    rankings = comparing.between(results, names, by, options, where=where)
     if json_:
         terminal.print_json(rankings.as_json())
     else:
@@ -306,7 +338,9 @@ def _ranked(
 
 
 def _units() -> dict[str, str]:
-    return {name: metric.unit for name, metric in METRICS.items()}
+    from tcpassay import levels  # noqa: PLC0415 - start-up time
+
+    return levels.OF_ENTITIES | {name: metric.unit for name, metric in METRICS.items()}
 
 
 def add(app: typer.Typer) -> None:

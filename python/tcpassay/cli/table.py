@@ -10,12 +10,10 @@ from tcpassay.cli.options import JsonOption, WhereOption, pairs
 from tcpassay.errors import Place, UserError
 from tcpassay.interface import METRICS
 from tcpassay.plan.document import suggest
-from tcpassay.plural import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tcpassay import entities
     from tcpassay.results import Results
 
 MOST = 2
@@ -45,8 +43,8 @@ def table(
     per: Annotated[
         str | None,
         typer.Option(
-            help="host or flow: the results of each sending host or flow, from the recordings of runs.",
-            metavar="host|flow",
+            help="host, flow or cc: the results of each sending host, flow or controller, from the recordings of runs.",
+            metavar="host|flow|cc",
         ),
     ] = None,
     where: WhereOption = None,
@@ -59,7 +57,7 @@ def table(
 ) -> None:
     """Print metrics by the values of one or two parameters, with 95 % confidence intervals, or by case.
 
-    With `--per host` or `--per flow` also `host`, `flow`, `from`, `to` and `cc` are parameters, and the metrics are
+    With `--per host`, `flow` or `cc` also `host`, `flow`, `from`, `to` and `cc` are parameters, and the metrics are
     goodput, share, retransmitted, timeouts, min_rtt and srtt of the whole run.
 
     Examples: `tcpassay table DIR --metric rtt_p99 --by queue.limit --by stack.cc --format latex`;
@@ -74,7 +72,7 @@ def table(
     for problem in results.noted:
         typer.echo(f"tcpassay: damaged: {problem}", err=True)
     if not runs:
-        raise UserError(f"no run in this folder has {'a recording' if per else 'metrics'}", Place(folder))
+        raise UserError("no run in this folder has metrics", Place(folder))
     runs = levels.selected(runs, pairs("--where", where))
     wanted = [str(name) for one in metric or () for name in listing.chosen(known, [one], "metric")]
     default = list(known) if per else of_plan(results) or DEFAULT
@@ -118,19 +116,10 @@ def runs_of(results: "Results", per: str | None) -> "tuple[list[levels.Measured]
         return levels.measured(results.runs), {name: name for name in METRICS}
     from tcpassay import entities  # noqa: PLC0415 - start-up time
 
-    if per not in entities.PERS:
-        raise UserError(f"`--per {per}`: allowed are {', '.join(entities.PERS)}{suggest(per, entities.PERS)}")
-    runs, absent = entities.measured(results, cast("entities.Per", per))
-    from tcpassay.run.replay import spec_of  # noqa: PLC0415 - start-up time
-
-    if (warmup := spec_of(results)[0].collect.warmup) != "0s":
-        typer.echo(
-            f"tcpassay: values of hosts and flows are of the whole run, also of the warm-up of {warmup}",
-            err=True,
-        )
-    if absent:
-        typer.echo(f"tcpassay: {plural(absent, 'run')} without a recording ([keep] of the plan)", err=True)
-    return runs, {name: name for name in levels.OF_ENTITIES}
+    of = entities.results_of(results, per)
+    for note in of.notes:
+        typer.echo(f"tcpassay: {note}", err=True)
+    return of.measured, {name: name for name in levels.OF_ENTITIES}
 
 
 def _format(given: str | None, out: Path | None, *, json_: bool) -> sheets.Format:

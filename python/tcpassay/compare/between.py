@@ -10,13 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations, islice, product
 
-from tcpassay import interface
 from tcpassay.compare.comparison import Comparison, compare
 from tcpassay.compare.direction import direction
 from tcpassay.compare.effect import Effect, Options, Verdict, corrected, describe, reversed_, undecided
 from tcpassay.compare.pairing import SUBSTRATE, Sides
 from tcpassay.errors import Place, UserError
 from tcpassay.interface import Direction
+from tcpassay.levels import unit_of
 from tcpassay.plan.document import suggest
 from tcpassay.result_format import RunRow
 from tcpassay.results import Results, as_text
@@ -314,7 +314,7 @@ def _value(run: RunRow, parameter: str) -> str | None:
 
 
 def _ranking(level: str, metric: str, values: Sequence[str], compared: Sequence[_Pair]) -> Ranking:
-    unit = interface.METRICS[metric].unit if metric in interface.METRICS else ""
+    unit = unit_of(metric)
     # Values may have different seeds, as where `ask` ends early for some: their medians are those of the most seeds.
     medians: dict[str, float] = {}
     counted: dict[str, int] = {}

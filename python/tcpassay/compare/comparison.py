@@ -281,7 +281,7 @@ def _names(a: Results, b: Results, options: Options) -> tuple[list[Skipped], lis
             raise UserError(f"`--metric {name}`: {wrong}; `tcpassay metrics` lists all")
         both = [name for name in both if name in options.metrics]
     elif not options.everything:
-        chosen, why = family([a, b])
+        chosen, why = family([a, b], both)
         both = [name for name in both if name in chosen]
     gone = skipped(a, b, both)
     absent = {name for one in gone for name in one.metrics}

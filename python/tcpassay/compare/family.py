@@ -7,19 +7,21 @@ short list for throughput, queueing delay, loss, fairness and tails.
 """
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tcpassay.interface import METRICS
 from tcpassay.plan.enough import SAMPLING, USUAL
 from tcpassay.results import Results
 
 
-def family(results: Sequence[Results]) -> tuple[tuple[str, ...], str]:
-    """The metrics that are tested if the user names none, and where they come from, in words."""
-    named = dict.fromkeys(name for one in results for name in of_plan(one))
+def family(results: Sequence[Results], among: Collection[str]) -> tuple[tuple[str, ...], str]:
+    """The metrics `among` these that are tested if the user names none, and where they come from, in words."""
+    named = [
+        name for name in dict.fromkeys(name for one in results for name in of_plan(one)) if name in among
+    ]
     if named:
         return tuple(named), "named by the plan"
-    return USUAL, "the usual ones, because the plan names none"
+    return tuple(name for name in USUAL if name in among), "the usual ones, because the plan names none"
 
 
 def sampled(results: Sequence[Results]) -> bool:
