@@ -227,7 +227,6 @@ mod tests {
             (&[("stack.cc", "bbr3")], "the model supports it"),
             (&[("stack.profile", "freebsd")], "a kernel supports only `linux`, which"),
             (&[("queue.kind", "dualpi2")], "the model supports it"),
-            (&[("nic.tx_usecs", "50us")], "substrates that do are model"),
             (&[("stack.delayed_ack", "2,40ms")], "Linux delays ACKs by its own rule"),
             (&[("stack.cc", "dctcp"), ("stack.ecn", "dctcp"), ("stack.cc.g", "0.1")], "powers of two"),
             (&[("stack.cc", "reno"), ("stack.hystart", "linux")], "Linux has it only in cubic"),

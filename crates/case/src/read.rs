@@ -88,12 +88,17 @@ impl Case {
         }
     }
 
-    /// The profile `linux` limits what waits for the line of a host.
+    /// The profile `linux` limits what waits for the line of a host, or for late completions of its NIC.
     fn settle_small_queues(&mut self) {
         for i in 0..self.hosts.len() {
-            if self.hosts[i].small_queues == SmallQueues::Profile {
-                let limited = self.hosts[i].stack.skbs.is_some() && self.line_rate(i).is_some();
-                self.hosts[i].small_queues = if limited { SmallQueues::Line } else { SmallQueues::Off };
+            let host = &self.hosts[i];
+            if host.small_queues == SmallQueues::Profile {
+                let limited = host.stack.skbs.is_some();
+                self.hosts[i].small_queues = match self.line_rate(i) {
+                    _ if limited && !host.nic.tx_delay.is_zero() => SmallQueues::Auto,
+                    Some(_) if limited => SmallQueues::Line,
+                    _ => SmallQueues::Off,
+                };
             }
         }
     }

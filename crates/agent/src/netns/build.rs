@@ -6,7 +6,7 @@
 use crate::environment::{Environment, LINK_MAJOR};
 use crate::netns::commands::{self, mac_address};
 use crate::netns::topology::{NETNS_FOLDER, NetnsTopology, VethDevice};
-use crate::netns::{module_parameters, offloads, sysctls};
+use crate::netns::{completions, module_parameters, offloads, sysctls};
 use crate::system::{Failure, PATH, write_and_check};
 use std::fs;
 use std::io::Write;
@@ -65,6 +65,11 @@ pub fn build(case: &Case, topology: &NetnsTopology, environment: &Environment) -
             batch("tc", &queues)?;
             check_queues(topology, place)?;
             set_exact_thresholds(topology, place)?;
+        }
+        let [links, queues] = completions::commands(case, topology, place);
+        if !links.is_empty() {
+            batch("ip", &links)?;
+            batch("tc", &queues)?;
         }
         if topology.namespaces[place].host.is_none() {
             global("ip_forward", "1")?;

@@ -83,13 +83,18 @@ pub fn wire(dev: &str, rate: Rate, link: &LinkSettings, way: LinkDirection) -> S
 /// queued, not when the delay of the same netem has passed (`netem_dequeue`).
 pub fn delay_interrupts(dev: &str, queues: &mut Vec<String>, delay: Dur) {
     let place = if queues.is_empty() { ROOT } else { "parent 1:1 handle 30:" };
-    let ns = delay.as_nanos();
-    queues.push(format!("qdisc add dev {dev} {place} netem limit {ENDLESS} slot {ns}ns {ns}ns"));
+    queues.push(slots(dev, place, delay));
+}
+
+/// A netem that keeps packets until the end of a slot, which its first packet begins.
+pub fn slots(dev: &str, place: &str, length: Dur) -> String {
+    let ns = length.as_nanos();
+    format!("qdisc add dev {dev} {place} netem limit {ENDLESS} slot {ns}ns {ns}ns")
 }
 
 /// The queue of a device that passes packets which are sent at the same time on in one poll of their receiver.
 pub fn one_poll(dev: &str) -> String {
-    format!("qdisc add dev {dev} root handle 1: netem limit {ENDLESS} slot 1ns 1ns")
+    slots(dev, "root handle 1:", Dur::from_nanos(1))
 }
 
 /// A plain shaper: the line rate of a NIC, with a queue of so many packets above it.

@@ -187,7 +187,7 @@ pub(super) const ROWS: &[P] = &[
         "Processing time of the host for each received packet, so that batches grow with the load; 0s: processing takes no time",
         |n, v| put(&mut n.rx_cost, v.dur()),
 ),
-    P::new("nic.tx_usecs", COALESCE, "0s", &["0s", "20us"], M, "Transmit completion delay (ethtool tx-usecs)",
+    P::new("nic.tx_usecs", COALESCE, "0s", &["0s", "20us"], MK, "Transmit completion delay (ethtool tx-usecs): what has left counts for TCP small queues (`stack.small_queues`) until this interrupt",
         |n, v| put(&mut n.tx_delay, v.dur()),
 ),
     P::new(

@@ -42,7 +42,7 @@ pub(super) const ROWS: &[P] = &[
         &["profile", "off", "auto"],
         M,
         "TCP small queues: limit of the bytes of a connection in the queues of its own host (auto: 1 ms of pacing, as in Linux; \
-         profile: with `linux` the same limit in memory where packets wait for `nic.rate` or an access link, otherwise off)",
+         profile: with `linux` auto with `nic.tx_usecs`, the same limit in memory where packets wait for `nic.rate` or an access link, otherwise off)",
         |h, v| h.small_queues = small_queues(v),
     ),
     P::new(
