@@ -68,8 +68,8 @@ pub use config::{
     Tlp, TsoAutosize, Undo,
 };
 pub use conn::{
-    AgreedOptions, ConnError, Connection, FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe, Outgoing,
-    Sending, agreed_ecn, is_cookie,
+    AgreedOptions, Burst, ConnError, Connection, FastOpen, FastOpenAnswer, FastOpenAsk, FastOpenServe,
+    Outgoing, Sending, agreed_ecn, is_cookie,
 };
 pub use info::{AccurateInfo, Gauges, Info, LimitTimes};
 pub use log::{

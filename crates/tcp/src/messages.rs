@@ -98,17 +98,26 @@ pub(crate) struct Chunk {
     pub ect: bool,
 }
 
-/// A whole new segment: a [`Chunk`] of one MSS, in its common form.
+/// Whole new segments, one behind the other: [`Chunk`]s of one MSS, in their common form.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Whole {
+pub(crate) struct WholeRun {
     /// First position.
     pub start: u64,
-    /// As in [`Chunk`].
-    pub push: bool,
-    /// As in [`Chunk`].
+    /// Number of segments: 1 to [`WholeRun::MOST`].
+    pub count: u32,
+    /// Bit i is set if segment i carries PSH.
+    pub pushes: u64,
+    /// As in [`Chunk`], of the first segment.
     pub cwr: bool,
     /// As in [`Chunk`].
     pub ect: bool,
+    /// The congestion window is full behind them, and nothing else ends the transmission.
+    pub fills: bool,
+}
+
+impl WholeRun {
+    /// The largest number of segments.
+    pub const MOST: u32 = 64;
 }
 
 /// The sender gave up on the peer.

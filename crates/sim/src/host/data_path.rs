@@ -190,10 +190,27 @@ pub(super) fn transmit(
     recorder: &mut HostRecorder,
 ) {
     if conn.tcp.may_transmit() {
-        send(conn, net, lines, recorder);
+        if conn.tcp.may_only_acknowledge() {
+            acknowledge(conn, net, lines, recorder);
+        } else {
+            send(conn, net, lines, recorder);
+        }
     }
     if recorder.each && recorder.logs {
         recorder.log(conn);
+    }
+}
+
+/// [`send`] where nothing but a pure ACK can be due. No queue delays it.
+#[inline(never)]
+fn acknowledge(
+    conn: &mut HostEndpoint,
+    net: &mut Core,
+    lines: &mut [Option<HostLine>],
+    recorder: &mut HostRecorder,
+) {
+    if let Some(sending) = conn.tcp.acknowledge_into(net.now(), net.draft()) {
+        put(conn, net, lines, recorder, sending);
     }
 }
 
@@ -207,42 +224,67 @@ fn send(
     let limited = conn.small_queues != SmallQueues::Off;
     let mut sent = false;
     while conn.tcp.may_transmit() {
+        if !limited && let Some(mut burst) = conn.tcp.begin_burst(now) {
+            while burst.has_next() {
+                let sending = conn.tcp.next_of_burst(now, &mut burst, net.draft());
+                put(conn, net, lines, recorder, sending);
+            }
+            conn.tcp.end_burst(now, &burst);
+            continue;
+        }
         // A full queue delays data, never pure ACKs.
         let room = !limited || host_has_room(conn, now, sent);
         let draft = net.draft();
         let sending =
             if room { conn.tcp.transmit_into(now, draft) } else { conn.tcp.control_into(now, draft) };
-        let Some(Sending { ecn, mss, header }) = sending else { break };
-        if recorder.each && recorder.captures {
-            recorder.capture(conn, conn.route.src, now, draft, ecn);
-        }
-        let len = draft.len;
-        conn.route.accecn = conn.tcp.counts_marks();
-        let handle = net.send_draft(&conn.route, ecn, mss, header);
+        let Some(sending) = sending else { break };
+        sent |= put(conn, net, lines, recorder, sending);
+    }
+}
+
+/// Passes the segment of the draft to the network. Returns whether data wait for the line of the host now.
+#[expect(clippy::inline_always, reason = "once for each packet, from two places")]
+#[inline(always)]
+fn put(
+    conn: &mut HostEndpoint,
+    net: &mut Core,
+    lines: &mut [Option<HostLine>],
+    recorder: &mut HostRecorder,
+    Sending { ecn, mss, header }: Sending,
+) -> bool {
+    let now = net.now();
+    let draft = net.draft();
+    if recorder.each && recorder.captures {
+        recorder.capture(conn, conn.route.src, now, draft, ecn);
+    }
+    let len = draft.len;
+    conn.route.accecn = conn.tcp.counts_marks();
+    let handle = net.send_draft(&conn.route, ecn, mss, header);
+    if len > 0 {
+        count(&mut conn.tally.sent_packets, u64::from(handle.segs));
+        count(&mut conn.tally.sent_bytes, u64::from(len));
+    } else {
+        count(&mut conn.tally.acks_sent, 1);
+    }
+    let mut waits = false;
+    if let Some((waiting, overhead)) = &mut conn.waiting
+        && let Some(line) = &mut lines[conn.host]
+    {
+        let packet =
+            QueuedPacket { size: handle.size, len, segs: u32::from(handle.segs), overhead: *overhead };
+        line.enqueue(now, packet, waiting);
         if len > 0 {
-            count(&mut conn.tally.sent_packets, u64::from(handle.segs));
-            count(&mut conn.tally.sent_bytes, u64::from(len));
-        } else {
-            count(&mut conn.tally.acks_sent, 1);
-        }
-        if let Some((waiting, overhead)) = &mut conn.waiting
-            && let Some(line) = &mut lines[conn.host]
-        {
-            let packet =
-                QueuedPacket { size: handle.size, len, segs: u32::from(handle.segs), overhead: *overhead };
-            line.enqueue(now, packet, waiting);
-            if len > 0 {
-                conn.last_sent = len;
-                sent = true;
-            }
-        }
-        if conn.route.notify {
-            conn.queued += u64::from(handle.size);
-            if len > 0 {
-                conn.last_sent = handle.size;
-            }
+            conn.last_sent = len;
+            waits = true;
         }
     }
+    if conn.route.notify {
+        conn.queued += u64::from(handle.size);
+        if len > 0 {
+            conn.last_sent = handle.size;
+        }
+    }
+    waits
 }
 
 /// Adds the counters since the last call to the recording; `at` lies in the same interval of its series.

@@ -79,6 +79,33 @@ pub struct Sending {
     pub header: u32,
 }
 
+/// Whole new segments that leave at once ([`Connection::begin_burst`]).
+#[derive(Debug)]
+pub struct Burst {
+    /// Position of the next one.
+    next: u64,
+    /// Number of those that were not taken yet.
+    left: u32,
+    /// Its lowest bit: PSH of the next one.
+    pushes: u64,
+    fills: bool,
+    /// Flags of the next one, without PSH.
+    flags: Flags,
+    stamps: Option<Timestamps>,
+    /// The next one acknowledges what has arrived, and none has before.
+    acknowledges: bool,
+    sending: Sending,
+}
+
+impl Burst {
+    /// Whether there is another segment.
+    #[must_use]
+    #[inline]
+    pub fn has_next(&self) -> bool {
+        self.left > 0
+    }
+}
+
 /// The result of the handshake.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,10 +1,10 @@
 //! The next segment to send, and its header.
 
-use super::{Connection, Outgoing, Sending};
+use super::{Burst, Connection, Outgoing, Sending};
 use crate::config::EcnMode;
 use crate::flavor::TimeWaitRules;
 use crate::log::{LogEvent, State};
-use crate::messages::{Chunk, Span};
+use crate::messages::{Chunk, Span, WholeRun};
 use crate::recv::OldAck;
 use crate::send::Flow;
 use arrayvec::ArrayVec;
@@ -39,7 +39,10 @@ impl Connection {
         let room = self.sack_room();
         let flow = if room > 0 { Flow::Other } else { self.send.flow() };
         match flow {
-            Flow::Whole => return Some(self.make_whole(now, out)),
+            Flow::Whole(room) => {
+                let mut burst = self.make_burst(now, room, 1);
+                return Some(self.next_of_burst(now, &mut burst, out));
+            }
             Flow::Full => self.send.rest_full(now, &mut self.log),
             Flow::Other => {
                 let chunk = if self.ecn == EcnMode::Accurate {
@@ -52,9 +55,51 @@ impl Connection {
                 }
             }
         }
+        self.rested();
+        if self.recv.may_ack() || self.probe_due { self.poll_last(now, out) } else { None }
+    }
+
+    /// The sender has nothing more to send for now.
+    #[inline]
+    fn rested(&mut self) {
         self.touched = false;
         self.send_timer = self.send.deadline();
-        if self.recv.may_ack() || self.probe_due { self.poll_last(now, out) } else { None }
+    }
+
+    /// The next segments for a host whose queue has room for everything, if they are whole new segments that need no decisions: then the
+    /// host takes each of them with [`next_of_burst`](Connection::next_of_burst), and calls
+    /// [`end_burst`](Connection::end_burst). It is the same as if it had called [`transmit_into`](Connection::transmit_into) for each.
+    #[inline]
+    pub fn begin_burst(&mut self, now: Time) -> Option<Burst> {
+        if !self.touched || self.is_unusual() || self.sack_room() > 0 {
+            return None;
+        }
+        match self.send.flow() {
+            Flow::Whole(room) => {
+                // The counters of accurate ECN change the header of the first segment only.
+                let most = if self.ecn == EcnMode::Accurate { 1 } else { WholeRun::MOST };
+                Some(self.make_burst(now, room, most))
+            }
+            Flow::Full => {
+                self.rest_full(now);
+                None
+            }
+            Flow::Other => None,
+        }
+    }
+
+    /// All segments of the burst were taken.
+    #[inline]
+    pub fn end_burst(&mut self, now: Time, burst: &Burst) {
+        if burst.fills {
+            self.rest_full(now);
+        }
+    }
+
+    #[inline(never)]
+    fn rest_full(&mut self, now: Time) {
+        self.send.rest_full(now, &mut self.log);
+        self.rested();
     }
 
     /// By how many bytes SACK blocks shorten segments with data.
@@ -140,19 +185,32 @@ impl Connection {
             }
             return Some(sending);
         }
-        if self.recv.ack_due(now, self.send.srtt(), &mut self.log) {
-            let seq = self.acceptable_seq();
-            let challenge = self.challenge.take_due();
-            let fin_again = self.cfg.fin_on_acks && self.send.fin_out() && !challenge;
-            let sending = self.make_ack(now, seq - u64::from(fin_again), out);
-            if fin_again {
-                out.flags |= Flags::FIN;
-            }
-            self.recv.ack_sent(now, false, 1, &mut self.log);
-            self.send.on_control_sent(now);
-            return Some(sending);
+        self.acknowledge_into(now, out)
+    }
+
+    /// The ACK that is due, if there is one, where nothing else [may be sent](Connection::may_only_acknowledge).
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
+    pub fn acknowledge_into(&mut self, now: Time, out: &mut Segment) -> Option<Sending> {
+        if !self.recv.ack_due(now, self.send.srtt(), &mut self.log) {
+            return None;
         }
-        None
+        let seq = self.acceptable_seq();
+        let challenge = self.challenge.take_due();
+        let fin_again = self.cfg.fin_on_acks && self.send.fin_out() && !challenge;
+        let sending = self.make_ack(now, seq - u64::from(fin_again), out);
+        if fin_again {
+            out.flags |= Flags::FIN;
+        }
+        self.recv.ack_sent(now, false, 1, &mut self.log);
+        self.send.on_control_sent(now);
+        Some(sending)
+    }
+
+    /// Whether nothing but a pure ACK can be due ([`acknowledge_into`](Connection::acknowledge_into)).
+    #[inline]
+    pub fn may_only_acknowledge(&self) -> bool {
+        !self.touched && !self.probe_due && !self.is_unusual()
     }
 
     /// Whether [`poll_transmit`](Connection::poll_transmit) could return a segment or has to decide about an ACK. If not, it
@@ -166,30 +224,51 @@ impl Connection {
             || ((self.open.syn().is_due() || self.open.owes_challenge()) && !self.synchronised())
     }
 
-    /// [`Connection::make_data`] of a whole new segment ([`Flow::Whole`]).
-    #[inline]
-    fn make_whole(&mut self, now: Time, out: &mut Segment) -> Sending {
+    /// [`Connection::make_data`] of whole new segments ([`Flow::Whole`]), `most` of them at most.
+    #[expect(clippy::inline_always, reason = "once for each burst")]
+    #[inline(always)]
+    fn make_burst(&mut self, now: Time, room: u64, most: u32) -> Burst {
         self.cached_clock = now;
-        let whole = self.send.emit_whole(now);
+        let run = self.send.emit_whole(now, room, most);
         let mut flags = Flags::ACK | self.ecn_flags();
-        if whole.push {
-            flags |= Flags::PSH;
-        }
-        if whole.cwr && self.ecn != EcnMode::Accurate {
+        if run.cwr && self.ecn != EcnMode::Accurate {
             flags |= Flags::CWR;
         }
         let ecn = match self.ecn {
             EcnMode::Dctcp => Ecn::Ect0,
-            EcnMode::Classic | EcnMode::Accurate if whole.ect => Ecn::Ect0,
+            EcnMode::Classic | EcnMode::Accurate if run.ect => Ecn::Ect0,
             _ => Ecn::NotEct,
         };
-        out.keep_stamps_only(self.stamps(now));
-        self.write_header(whole.start, flags, self.send.mss32(), out);
-        // SACK blocks do not fit into the segment: a separate ACK with them follows.
-        if !self.recv.has_blocks() {
-            self.recv.ack_sent(now, true, 1, &mut self.log);
+        Burst {
+            next: run.start,
+            left: run.count,
+            pushes: run.pushes,
+            fills: run.fills,
+            flags,
+            stamps: self.stamps(now),
+            // SACK blocks do not fit into the segments: a separate ACK with them follows.
+            acknowledges: !self.recv.has_blocks(),
+            sending: Sending { ecn, mss: self.send.mss32(), header: self.plain_header() },
         }
-        self.sending(now, out, whole.start, ecn, self.plain_header(), false)
+    }
+
+    /// The next segment of a burst, which has one.
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
+    pub fn next_of_burst(&mut self, now: Time, burst: &mut Burst, out: &mut Segment) -> Sending {
+        let Sending { ecn, mss, header } = burst.sending;
+        let push = if burst.pushes & 1 == 0 { Flags::NONE } else { Flags::PSH };
+        out.keep_stamps_only(burst.stamps);
+        self.write_header(burst.next, burst.flags | push, mss, out);
+        if std::mem::take(&mut burst.acknowledges) {
+            self.recv.ack_sent(now, true, burst.left, &mut self.log);
+        }
+        let seq = burst.next;
+        burst.next += u64::from(mss);
+        burst.pushes >>= 1;
+        burst.left -= 1;
+        burst.flags = burst.flags.without(Flags::CWR);
+        self.sending(now, out, seq, ecn, header, false)
     }
 
     /// Writes the header of a segment at position `seq`, whose options have been written.

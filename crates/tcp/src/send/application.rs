@@ -106,9 +106,21 @@ impl Sender {
     /// what is sent next is divided into more buffers (`tcp_event_new_data_sent` calls `tcp_check_space` since Linux 5.19).
     #[inline]
     pub(super) fn check_space_while_sending(&mut self, now: Time) {
+        self.grow_while_sending();
+        self.wake_while_sending(now);
+    }
+
+    /// The first part of [`Sender::check_space_while_sending`].
+    #[inline]
+    pub(super) fn grow_while_sending(&mut self) {
         if self.buffer.grows_for(self.cwnd) && self.pipe() < self.cwnd {
             self.expand_buffer();
         }
+    }
+
+    /// The second part.
+    #[inline]
+    pub(super) fn wake_while_sending(&mut self, now: Time) {
         if self.buffer.writer_waits() && self.buffer.is_queue() {
             let progress = self.progress();
             self.buffer.wake_writer(now, &progress);

@@ -4,27 +4,48 @@ use super::Sender;
 use super::scoreboard::sent::{APP, FIN, PUSH, Sent};
 use crate::config::EcnMode;
 use crate::log::{CongestionState as Ca, Log, WindowCause};
-use crate::messages::{Chunk, Whole};
+use crate::messages::{Chunk, WholeRun};
 use tcpassay_cc::{Event, Transmissions};
 use tcpassay_units::{Bytes, Time, count};
 
 impl Sender {
-    /// [`Sender::emit_new`] for one full segment, if [`Sender::flow`] has returned [`Flow::Whole`](super::Flow::Whole).
-    #[inline]
-    pub fn emit_whole(&mut self, now: Time) -> Whole {
-        let start = self.scoreboard.nxt();
-        let end = start + self.mss;
+    /// [`Sender::emit_new`] for full segments, `most` of them at most, if [`Sender::flow`] has returned
+    /// [`Flow::Whole`](super::Flow::Whole) with `room`. What a transmission changes is changed once for all of them.
+    #[expect(clippy::inline_always, reason = "once for each burst, from one place")]
+    #[inline(always)]
+    pub fn emit_whole(&mut self, now: Time, mut room: u64, most: u32) -> WholeRun {
+        let (una, start) = (self.scoreboard.una(), self.scoreboard.nxt());
+        let mss = self.mss;
+        // Up to here segments are whole.
+        let limit = self.window.edge(una).min(self.buffer.end() - u64::from(self.buffer.has_fin()));
+        let most = if self.sends_in_runs() { most } else { 1 };
         let snap = self.deliveries.snapshot(now, false);
-        let push = self.buffer.take_simple(end);
-        let flags = if self.deliveries.app_limited() { APP } else { 0 } | if push { PUSH } else { 0 };
-        self.scoreboard.push(Sent { start, sent_at: now, snap, len: self.mss32, flags, tries: 1 });
-        self.check_space_while_sending(now);
+        let flags = if self.deliveries.app_limited() { APP } else { 0 };
+        let (mut end, mut n, mut pushes) = (start, 0, 0_u64);
+        loop {
+            let from = end;
+            end += mss;
+            let push = self.buffer.take_simple(end);
+            let flags = flags | if push { PUSH } else { 0 };
+            self.scoreboard.push(Sent { start: from, sent_at: now, snap, len: self.mss32, flags, tries: 1 });
+            pushes |= u64::from(push) << n;
+            n += 1;
+            room -= mss;
+            if n == 1 {
+                self.grow_while_sending();
+            }
+            if n == most || room < mss || end + mss > limit || !self.buffer.continues(end + mss) {
+                break;
+            }
+        }
+        self.wake_while_sending(now);
+        let bytes = end - start;
         match self.state {
-            Ca::Disorder if end - self.scoreboard.una() > self.cwnd => self.limited_sent += self.mss,
-            Ca::Recovery | Ca::Cwr => self.prr.on_sent(self.mss),
+            Ca::Disorder if end - una > self.cwnd => self.limited_sent += bytes,
+            Ca::Recovery | Ca::Cwr => self.prr.on_sent(bytes),
             _ => {}
         }
-        count(&mut self.stats.bytes_sent, self.mss);
+        count(&mut self.stats.bytes_sent, bytes);
         self.last_sent = now;
         self.cwnd_validation.on_sent();
         if end == self.buffer.end() {
@@ -35,7 +56,14 @@ impl Sender {
         self.persist.stop();
         self.probe.mark_stale();
         let cwr = std::mem::take(&mut self.cwr_due);
-        Whole { start, push, cwr, ect: self.ect }
+        let fills = room < mss && end + mss <= limit && self.buffer.is_simple(end + mss);
+        WholeRun { start, count: n, pushes, cwr, ect: self.ect, fills }
+    }
+
+    /// Whether each of several segments that leave at once fills the window by its length, and nothing is counted for each of them.
+    #[inline]
+    fn sends_in_runs(&self) -> bool {
+        matches!(self.state, Ca::Open | Ca::Cwr) && self.duplicates.is_none()
     }
 
     /// Sends `n` new bytes, and the FIN if it follows and the peer's window holds it.

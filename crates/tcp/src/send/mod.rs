@@ -114,8 +114,8 @@ use timers::Timers;
 /// The next action of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flow {
-    /// Send a whole new segment: [`Sender::emit_whole`].
-    Whole,
+    /// Send whole new segments, for which the congestion window has this room: [`Sender::emit_whole`].
+    Whole(u64),
     /// Send no data, because the congestion window is full: [`Sender::rest_full`].
     Full,
     /// Ask [`Sender::poll`].

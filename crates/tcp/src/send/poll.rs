@@ -20,7 +20,8 @@ const SINGLE_SEGMENTS: Rate = Rate::from_bits_per_sec(1_200_000);
 impl Sender {
     /// The next action of [`Sender::poll`] if it needs no decisions: new data wait, the peer's window
     /// permits a whole segment, and nothing else must be sent before.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each burst")]
+    #[inline(always)]
     pub fn flow(&self) -> Flow {
         let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
         let end = nxt + self.mss;
@@ -38,12 +39,10 @@ impl Sender {
             && end <= self.window.edge(una)
             && end + u64::from(self.buffer.has_fin()) <= self.buffer.end();
         if !simple {
-            Flow::Other
-        } else if self.room() >= self.mss {
-            Flow::Whole
-        } else {
-            Flow::Full
+            return Flow::Other;
         }
+        let room = self.room();
+        if room >= self.mss { Flow::Whole(room) } else { Flow::Full }
     }
 
     /// The actions of [`Sender::poll`] if the window is [full](Flow::Full).

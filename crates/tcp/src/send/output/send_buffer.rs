@@ -192,6 +192,13 @@ impl SendBuffer {
         self.records.front().is_none_or(|r| r.end == end) && !self.push_one && !self.halt
     }
 
+    /// [`SendBuffer::is_simple`] for a segment behind another one of the same burst. A segment that is no record takes memory when it is
+    /// sent, so that each is a burst of its own.
+    #[inline]
+    pub fn continues(&self, end: u64) -> bool {
+        self.is_simple(end) && !(self.records.is_empty() && self.skbs.is_some())
+    }
+
     /// An autotuned buffer holds twice the window, up to its maximum, and never shrinks.
     #[inline]
     pub fn follow_window(&mut self, cwnd: u64) {

@@ -5,10 +5,11 @@ use crate::config::{
     EcnMode, LossDetection, Nagle, Pacing, PrrBound, Recovery, RecoveryExitRule, Skbs, StackFlavor, Tlp, Undo,
 };
 use crate::log::LogEntry;
-use crate::messages::Whole;
+use crate::messages::WholeRun;
 use crate::send::Flow;
 use crate::{Gauges, Info};
 use proptest::prelude::*;
+use std::collections::VecDeque;
 use tcpassay_units::{Seed, Stream};
 
 /// A receiver that stores the received data as sorted ranges and acknowledges every segment.
@@ -102,6 +103,8 @@ struct Fixture {
     count: u64,
     /// Whether the fast paths of [`Sender::flow`] and of ACKs are used.
     short: bool,
+    /// What is left of a burst.
+    burst: VecDeque<Chunk>,
     /// The number of bytes in one write of the application.
     chunk: u64,
     /// The log of events; `None` if it is not kept.
@@ -110,13 +113,23 @@ struct Fixture {
 
 impl Fixture {
     fn poll(&mut self) -> Option<Chunk> {
+        if let Some(chunk) = self.burst.pop_front() {
+            return Some(chunk);
+        }
         let Rig { s, now, log, .. } = &mut self.r;
         let flow = if self.short { s.flow() } else { Flow::Other };
         match flow {
-            Flow::Whole => {
-                let Whole { start, push, cwr, ect } = s.emit_whole(*now);
-                let span = start..start + s.mss;
-                Some(Chunk { span, fin: false, push, retransmission: false, cwr, ect })
+            Flow::Whole(room) => {
+                let WholeRun { start, count, pushes, cwr, ect, fills } =
+                    s.emit_whole(*now, room, WholeRun::MOST);
+                for i in 0..count {
+                    let from = start + u64::from(i) * s.mss;
+                    let (push, cwr) = (pushes >> i & 1 == 1, cwr && i == 0);
+                    let span = from..from + s.mss;
+                    self.burst.push_back(Chunk { span, fin: false, push, retransmission: false, cwr, ect });
+                }
+                assert_eq!(fills, s.flow() == Flow::Full, "whether the window is full behind them");
+                self.burst.pop_front()
             }
             Flow::Full => {
                 s.rest_full(*now, log);
@@ -142,6 +155,7 @@ impl Fixture {
             net,
             count: 0,
             short: true,
+            burst: VecDeque::new(),
             chunk: u64::MAX,
             history: None,
         }
