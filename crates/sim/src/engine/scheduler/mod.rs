@@ -94,7 +94,7 @@ impl Scheduler {
         count(&mut self.inserted, 1);
         debug_assert!(self.inserted < 1 << (64 - SOURCE_BITS), "too many insertions");
         let low = self.inserted << SOURCE_BITS | u64::from(source.0);
-        self.put(source, EventKey::from(time.as_nanos()) << 64 | EventKey::from(low));
+        self.put_last(source, EventKey::from(time.as_nanos()) << 64 | EventKey::from(low));
     }
 
     /// Cancels the event of `source`, if any.
@@ -119,41 +119,65 @@ impl Scheduler {
         (key != IDLE).then(|| (time_of(key), source_of(key)))
     }
 
-    /// Removes and returns the next event when it is due by `end`.
+    /// Removes and returns the next event when it is due by `end`. An event at [`Time::MAX`] is never due.
     #[inline(always)]
     pub fn take(&mut self, end: Time) -> Option<(Time, SourceId)> {
         let (linear, near, far) = (self.linear.first(), self.near.first(), self.far.first());
-        let key = linear.min(near).min(far);
-        if nanos_of(key) > end.as_nanos() || key == IDLE {
+        // Most often the times differ; then the lower halves of the keys need not be compared.
+        let key = if nanos_of(linear) < nanos_of(near).min(nanos_of(far)) {
+            linear
+        } else if nanos_of(near) < nanos_of(linear).min(nanos_of(far)) {
+            near
+        } else {
+            linear.min(near).min(far)
+        };
+        let ns = nanos_of(key);
+        if ns > end.as_nanos() || ns == u64::MAX {
             return None;
         }
         let source = source_of(key);
-        self.slots[source.0 as usize].place = Location::NotQueued;
-        if key == linear {
-            self.linear.remove(source);
-        } else {
-            if key == near {
+        match std::mem::replace(&mut self.slots[source.0 as usize].place, Location::NotQueued) {
+            Location::Linear => self.linear.take_first(),
+            Location::Wheel => {
                 self.near.take_first(&mut self.slots);
-            } else {
-                self.far.put(source, IDLE);
+                self.near.turn_to(ns);
             }
-            self.near.turn_to(nanos_of(key));
+            Location::Tree | Location::NotQueued => {
+                self.far.put(source, IDLE);
+                self.near.turn_to(ns);
+            }
         }
-        Some((time_of(key), source))
+        Some((Time::from_nanos(ns), source))
     }
 
+    /// Inserts a key with the largest insertion number so far.
     #[inline(always)]
-    fn put(&mut self, source: SourceId, key: EventKey) {
+    fn put_last(&mut self, source: SourceId, key: EventKey) {
         let slot = &mut self.slots[source.0 as usize];
         slot.key = key;
-        if self.linear.insert(source, key) {
+        if LinearQueue::holds(source) {
             slot.place = Location::Linear;
+            self.linear.insert_last(key);
             return;
         }
         (slot.next, slot.place) = (source.0, Location::Wheel);
         if !self.near.insert_last(&mut self.slots, source, key) {
             self.put_anywhere(source, key);
         }
+    }
+
+    /// Inserts any key.
+    #[inline(never)]
+    fn put(&mut self, source: SourceId, key: EventKey) {
+        let slot = &mut self.slots[source.0 as usize];
+        slot.key = key;
+        if LinearQueue::holds(source) {
+            slot.place = Location::Linear;
+            self.linear.insert(key);
+            return;
+        }
+        (slot.next, slot.place) = (source.0, Location::Wheel);
+        self.put_anywhere(source, key);
     }
 
     /// Inserts into a bucket that has other sources, or into the tree.

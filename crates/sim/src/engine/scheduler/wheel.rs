@@ -84,7 +84,7 @@ impl TimingWheel {
     }
 
     /// Inserts `source`, whose list consists of itself, with `key` when it becomes the last of its bucket within this
-    /// turn. Returns whether it was inserted.
+    /// turn. Returns whether it was inserted. The key is larger than all others of its time.
     #[inline(always)]
     pub fn insert_last(&mut self, slots: &mut [SourceEntry], source: SourceId, key: EventKey) -> bool {
         let bucket = nanos_of(key) >> self.shift;
@@ -98,14 +98,14 @@ impl TimingWheel {
             self.summary |= 1 << (at / 64);
         } else {
             let before = &mut slots[last as usize];
-            if before.key > key {
+            if nanos_of(before.key) > nanos_of(key) {
                 return false;
             }
             let next = std::mem::replace(&mut before.next, source.0);
             slots[source.0 as usize].next = next;
         }
         self.last[at] = source.0;
-        if key < self.first {
+        if nanos_of(key) < nanos_of(self.first) {
             self.first = key;
         }
         true
@@ -114,13 +114,16 @@ impl TimingWheel {
     /// Inserts `source` with `key`. Returns false when the event is more than one turn ahead.
     pub fn insert(&mut self, slots: &mut [SourceEntry], source: SourceId, key: EventKey) -> bool {
         slots[source.0 as usize].next = source.0;
-        if self.insert_last(slots, source, key) {
-            return true;
-        }
         let bucket = nanos_of(key) >> self.shift;
         if bucket.wrapping_sub(self.base) >= BUCKETS as u64 {
             self.refused += 1;
             return false;
+        }
+        let last = self.last[index(bucket)];
+        if last == NONE || slots[last as usize].key < key {
+            self.insert_last(slots, source, key);
+            self.first = self.first.min(key);
+            return true;
         }
         self.insert_between(slots, self.last[index(bucket)], source, key);
         self.first = self.first.min(key);
