@@ -146,7 +146,7 @@ impl WindowRule for Cubic {
     ];
 
     fn leave_slow_start(&mut self, view: &View) -> Option<Bytes> {
-        self.train.as_ref().filter(|train| train.found()).map(|_| view.control.cwnd)
+        self.train.as_ref().filter(|train| train.ends()).map(|_| view.control.cwnd)
     }
 
     fn observe(&mut self, view: &View, ack: &Ack) {

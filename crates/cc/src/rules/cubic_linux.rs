@@ -147,7 +147,7 @@ impl WindowRule for LinuxCubic {
     const PARAMS: &'static [ParamInfo] = Cubic::PARAMS;
 
     fn leave_slow_start(&mut self, view: &View) -> Option<Bytes> {
-        self.train.found().then_some(view.control.cwnd)
+        self.train.ends().then_some(view.control.cwnd)
     }
 
     const LEAVES_BEFORE_GROWTH: bool = true;

@@ -38,7 +38,10 @@ pub(super) struct LinuxHystart {
     last_ack: Time,
     curr_rtt: Option<Dur>,
     samples: u32,
+    /// Slow start has ended by HyStart once. Only a timeout lets HyStart act again (`cubictcp_state`), not a slow start after idle.
     found: bool,
+    /// This ACK ends slow start.
+    ends: bool,
 }
 
 impl LinuxHystart {
@@ -70,9 +73,9 @@ impl LinuxHystart {
         };
     }
 
-    /// Whether slow start must end.
-    pub fn found(&self) -> bool {
-        self.found
+    /// Whether the last ACK ends slow start.
+    pub fn ends(&self) -> bool {
+        self.ends
     }
 
     /// Processes an ACK. `fresh`: congestion avoidance began less than a second ago, so that the round-trip time
@@ -80,10 +83,12 @@ impl LinuxHystart {
     pub fn on_ack(&mut self, view: &View, ack: &Ack, fresh: bool) {
         self.una += ack.acked.get();
         self.sent = self.sent.max(self.una + view.flight.get());
+        self.ends = false;
         let Some(delay) = ack.rtt.filter(|_| !fresh) else { return };
         self.delay_min = Some(self.delay_min.map_or(delay, |min| min.min(delay)));
         if !self.found && view.control.cwnd < view.control.ssthresh {
             self.update(view, delay);
+            self.ends = self.found;
         }
     }
 
@@ -153,7 +158,7 @@ mod tests {
             reordered: false,
         };
         train.on_ack(&view, &ack, false);
-        train.found()
+        train.ends()
     }
 
     #[test]
@@ -164,6 +169,18 @@ mod tests {
             assert!(!ack(&mut train, 200 + i, i == 0, 20, 113), "sample {i}");
         }
         assert!(ack(&mut train, 208, false, 20, 113));
+    }
+
+    #[test]
+    fn once_found_the_exit_of_slow_start_is_not_looked_for_before_a_timeout() {
+        let mut train = LinuxHystart::new(HystartDetect { train: false, delay: true });
+        ack(&mut train, 100, true, 10, 100);
+        assert_eq!((0..12).filter(|i| ack(&mut train, 200 + i, *i == 0, 20, 113)).count(), 1);
+        // The window is below ssthresh again after idle.
+        assert!((0..12).all(|i| !ack(&mut train, 900 + i, i == 0, 20, 113)));
+        train.reset(Time::ZERO + Dur::from_millis(1500));
+        ack(&mut train, 1600, true, 10, 100);
+        assert_eq!((0..12).filter(|i| ack(&mut train, 1700 + i, *i == 0, 20, 113)).count(), 1);
     }
 
     #[test]

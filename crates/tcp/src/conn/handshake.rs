@@ -257,7 +257,7 @@ impl Connection {
             let ticks = self.ts.clock(now).wrapping_sub(stamps.ecr);
             (ticks < 1 << 31).then(|| Dur::from_millis(u64::from(ticks.max(1))))
         };
-        self.open.syn().rtt(now).or_else(by_stamp)
+        self.open.syn().rtt(now, |at| self.send.clock(at)).or_else(by_stamp)
     }
 
     /// `segment` acknowledges our SYN, and `syn_data` bytes of ours with it; both SYNs are acknowledged.

@@ -123,6 +123,9 @@ impl Connection {
             }
             if pure {
                 self.note_echo(segment);
+                if ece || moved {
+                    self.recv.check_scheduled();
+                }
                 return true;
             }
         }
@@ -245,6 +248,7 @@ impl Connection {
         if !opening && segment.seq_len() == 0 {
             // `tcp_rcv_established` notes it, which does not process the ACK that ends the handshake.
             self.note_echo(segment);
+            self.recv.check_scheduled();
         }
         self.input_data(now, segment, span, ecn);
         if accurate {

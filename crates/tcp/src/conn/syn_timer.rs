@@ -95,9 +95,9 @@ impl SynTimer {
         self.first_at
     }
 
-    /// The time since the segment was first sent, unless it was repeated (Karn).
-    pub fn rtt(&self, now: Time) -> Option<Dur> {
-        (!self.repeated).then(|| now.since(self.first_at))
+    /// The time since the segment was first sent on this clock, unless it was repeated (Karn).
+    pub fn rtt(&self, now: Time, clock: impl Fn(Time) -> Time) -> Option<Dur> {
+        (!self.repeated).then(|| clock(now).since(clock(self.first_at)))
     }
 
     /// The segment leaves now.
@@ -194,9 +194,9 @@ mod tests {
         let mut timer = SynTimer::new(Dur::from_secs(1), TimerTicks::Off);
         timer.begin(at(1));
         timer.on_sent(at(1));
-        assert_eq!(timer.rtt(at(2)), Some(Dur::from_secs(1)));
+        assert_eq!(timer.rtt(at(2), |at| at), Some(Dur::from_secs(1)));
         timer.repeat();
-        assert_eq!(timer.rtt(at(2)), None);
+        assert_eq!(timer.rtt(at(2), |at| at), None);
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(super) const RULES: Rules = Rules {
         first_mark_keeps_retransmission: true,
         dsack_is_delivered: true,
         counts_packets: true,
+        clock_in_micros: true,
         windows_in_segments: true,
         validates_when_sending: true,
         mss_at_most_half_window: true,

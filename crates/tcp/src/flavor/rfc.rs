@@ -14,6 +14,7 @@ pub(super) const RULES: Rules = Rules {
         first_mark_keeps_retransmission: false,
         dsack_is_delivered: false,
         counts_packets: false,
+        clock_in_micros: false,
         windows_in_segments: false,
         validates_when_sending: false,
         mss_at_most_half_window: false,

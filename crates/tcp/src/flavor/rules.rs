@@ -56,6 +56,9 @@ pub(crate) struct SendRules {
     /// The congestion window counts packets, however short they are: what is in flight, what was delivered and PRR
     /// (`tcp_packets_in_flight`, `tcp_cong_avoid`, `tcp_cwnd_reduction`).
     pub counts_packets: bool,
+    /// Round trips and delivery rates are measured with a clock of whole microseconds (`tcp_mstamp`, `skb_mstamp_ns`), and the round-trip time is
+    /// smoothed in integers (`tcp_rtt_estimator`).
+    pub clock_in_micros: bool,
     /// cwnd and ssthresh are counted in segments, so that they scale with the segment size.
     pub windows_in_segments: bool,
     /// Whether the window is full is noted only when something was sent or waits for the window (`tcp_write_xmit` calls `tcp_cwnd_validate`);

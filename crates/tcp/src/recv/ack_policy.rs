@@ -303,6 +303,14 @@ impl AckPolicy {
         self.pending = Some(fast);
     }
 
+    /// Linux makes the check also for a segment without data, if header prediction does not let it through: an ACK whose timer is about to
+    /// expire is sent then (`tcp_ack_snd_check`, `tcp_send_delayed_ack`).
+    pub(crate) fn check_scheduled(&mut self) {
+        if self.rule.adaptive && self.scheduled && self.pending.is_none() {
+            self.pending = Some(false);
+        }
+    }
+
     /// Whether the CE change is to send the old ACK first.
     pub(crate) fn old_ack_due(&self) -> bool {
         match self.receiver {

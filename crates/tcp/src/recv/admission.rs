@@ -64,9 +64,6 @@ impl Receiver {
         if done.measured {
             self.acks.measured(span.end.saturating_sub(span.start), push);
         }
-        if done.grew {
-            self.acks.window_grew();
-        }
         (done.fate, done.grew)
     }
 

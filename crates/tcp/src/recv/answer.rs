@@ -33,7 +33,7 @@ impl Receiver {
             Some(memory) => memory.offer_again(at),
             None => (self.window.offer(self.read, self.nxt, self.edge), false),
         };
-        WindowBefore { offer, tight, grows: false }
+        WindowBefore { offer, tight }
     }
 
     /// Sends the ACK for compressed ones that Linux sends before it changes SACK blocks beyond the second, so that it has `blocks`
@@ -44,7 +44,7 @@ impl Receiver {
         &mut self,
         now: Time,
         blocks: ArrayVec<Span, 4>,
-        WindowBefore { offer, tight, grows }: WindowBefore,
+        WindowBefore { offer, tight }: WindowBefore,
         log: &mut Log,
     ) {
         let again = self.dsack.take();
@@ -62,9 +62,6 @@ impl Receiver {
         log.put(now, || ack_event(AckDecision::Now, AckReason::OutOfOrder, nxt));
         self.acks.schedule();
         self.ack_sent(now, false, 1, log);
-        if grows {
-            self.acks.window_grew();
-        }
     }
 
     /// Whether a pure ACK is due now. The caller must send it, and calls this only if nothing else can carry the ACK.

@@ -31,17 +31,36 @@ impl Receiver {
         // a segment whole or not at all: with nothing unread it may be longer than the window (`tcp_sequence`,
         // `sk_forced_mem_schedule`).
         let counted = self.memory.is_some() && !self.finished();
+        let mut grows = false;
         let mut before =
             (a.span.start > self.nxt && self.acks.has_compressed()).then(|| self.window_before());
         if counted {
-            let (fate, grows) = self.admit(&a.span, a.fin, a.push, u64::from(a.header));
+            let (fate, grew) = self.admit(&a.span, a.fin, a.push, u64::from(a.header));
+            grows = grew;
             match (fate, &mut before) {
                 (Fate::Dropped, _) => return false,
                 (Fate::Attached, Some(before)) => *before = self.window_before(),
-                (Fate::Kept, Some(before)) => before.grows = grows,
                 _ => {}
             }
         }
+        let finished = self.place(now, a, (counted, before), rtt, log);
+        if grows {
+            // After what its mark or a gap of time begins (`tcp_event_data_recv`, `tcp_data_queue_ofo`).
+            self.acks.window_grew();
+        }
+        finished
+    }
+
+    /// Adds data to what has arrived. `counted`: their memory was accounted for; `before`: the window before that, if duplicate ACKs were
+    /// left out. Returns whether everything up to the FIN has now arrived.
+    fn place(
+        &mut self,
+        now: Time,
+        a: &Arrival,
+        (counted, before): (bool, Option<WindowBefore>),
+        rtt: Option<Dur>,
+        log: &mut Log,
+    ) -> bool {
         let beyond = a.span.end > self.edge && !self.finished();
         if beyond && self.rules.takes_whole_segments && self.readable() > 0 && !counted {
             self.acks.demand(AckReason::Answer);

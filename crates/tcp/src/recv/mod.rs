@@ -90,8 +90,6 @@ struct WindowBefore {
     offer: Offer,
     /// Less than half of the memory is free.
     tight: bool,
-    /// The segment raises the threshold of the window afterwards.
-    grows: bool,
 }
 
 /// Event counts since the connection began.
@@ -291,6 +289,11 @@ impl Receiver {
             self.acks.quick_mode(self.announced_window());
         }
         self.acks.demand(AckReason::Answer);
+    }
+
+    /// A segment without data arrived that header prediction does not let through.
+    pub(crate) fn check_scheduled(&mut self) {
+        self.acks.check_scheduled();
     }
 
     /// Data left, not a FIN alone.

@@ -109,15 +109,7 @@ impl Sender {
         // This precedes the removal of the records.
         let timed = self.timed_sample(now, upto);
         let dsacked = ack.dsack.as_ref().map_or(0, |span| self.retransmitted_in(span, prior_una));
-        let mut d = Delivered {
-            now,
-            echo_ms: echo_ms(now, ack),
-            min_rtt: self.rtt.windowed_min(),
-            mss: self.mss,
-            early: self.rtt.srtt().unwrap_or(Dur::ZERO) / 2,
-            recover: self.recover,
-            ..Delivered::default()
-        };
+        let mut d = self.nothing_delivered(now, ack);
         let known = self.scoreboard.high_sacked();
         if a.advanced {
             d.needs_whole_segments = self.rules.acks_whole_segments_only;
@@ -210,12 +202,26 @@ impl Sender {
         self.rules.waits_before_reneging && self.scoreboard.front().is_some_and(|head| head.is(SACKED))
     }
 
+    /// What an ACK delivers, before its fields are processed.
+    fn nothing_delivered(&self, now: Time, ack: &AckIn) -> Delivered {
+        Delivered {
+            now: self.clock(now),
+            micros: self.rules.clock_in_micros,
+            echo_ms: echo_ms(now, ack),
+            min_rtt: self.rtt.windowed_min(),
+            mss: self.mss,
+            early: self.rtt.srtt().unwrap_or(Dur::ZERO) / 2,
+            recover: self.recover,
+            ..Delivered::default()
+        }
+    }
+
     /// Whether the ACK restarts the retransmission timer by SACKs of data that were sent before the last transmission of the first segment.
     fn shows_old_sack(&self, a: &AckContext, d: &Delivered) -> bool {
         let sent = d.sack_times.zip(self.scoreboard.front());
         self.rules.old_sack_restarts_timer
             && !a.advanced
-            && sent.is_some_and(|((oldest, _), head)| oldest < head.sent_at)
+            && sent.is_some_and(|((oldest, _), head)| oldest < self.clock(head.sent_at))
     }
 
     /// Asserts, in debug builds and while the scoreboard is small, that its counters equal a recount of its
@@ -286,13 +292,15 @@ impl Sender {
         let last = &run.last;
         let bytes = self.scoreboard.una() - run.start;
         self.update_window_size(window);
-        let newest = now.since(last.sent_at);
+        let clock = self.clock(now);
+        let sent_at = self.clock(last.sent_at);
+        let newest = clock.since(sent_at);
         self.rtt.observe_min(now, newest);
-        self.take_rtt_sample(now, now.since(run.first_sent_at), log);
+        self.take_rtt_sample(now, clock.since(self.clock(run.first_sent_at)), log);
         let delivered = self.delivered_size(bytes, run.packets);
-        let sample = self.deliveries.on_run(now, bytes, delivered, run, self.rtt.min());
+        let sample = self.deliveries.on_run((clock, sent_at), bytes, delivered, run, self.rtt.min());
         if self.uses_rack {
-            self.rack.update_in_order(now, last.sent_at, last.end());
+            self.rack.update_in_order(newest, last.sent_at, last.end());
             self.timers.set_reorder(now, Time::MAX, log);
             if self.rules.rack_awaits_delivery && self.state != CongestionState::Open {
                 self.rack.take_advanced();
@@ -449,13 +457,13 @@ impl Sender {
         let sack_times = d.sack_times.filter(|_| !in_order);
         let by_position = if d.ambiguous { None } else { d.times }.or(sack_times);
         let rtt = match by_position {
-            Some((first, _)) => Some(a.now.since(first)),
+            Some((first, _)) => Some(d.now.since(first)),
             None if d.cleaned && self.timestamps => timestamp_rtt(ack),
             None => None,
         };
         // The newest SACKed segment takes precedence over the newest acknowledged one; the timestamp is used
         // if there is neither (Linux `ca_rtt_us`).
-        let newest = d.sack_times.or(by_position).map(|(_, last)| a.now.since(last)).or(rtt);
+        let newest = d.sack_times.or(by_position).map(|(_, last)| d.now.since(last)).or(rtt);
         if let Some(newest) = newest {
             self.rtt.observe_min(a.now, newest);
         }

@@ -333,13 +333,14 @@ impl Sender {
             mss: self.mss,
             min_rtt: self.rtt.windowed_min(),
             srtt: self.rtt.srtt(),
+            micros: self.rules.clock_in_micros,
         }
     }
 
     /// By time (RACK): marks what is lost, and sets the reordering timer for what may still be reordered.
     pub(super) fn detect_by_time(&mut self, now: Time, log: &mut Log) -> RackScan {
         let input = self.rack_input();
-        let scan = self.rack.detect(now, &input, &mut self.scoreboard);
+        let scan = self.rack.detect(self.clock(now), &input, &mut self.scoreboard);
         let mut wait = scan.wait.map_or(Time::MAX, |at| at.saturating_add(self.cfg.timer_floor));
         if scan.wait.is_some() && self.rules.probe_shares_timer {
             // The one timer of Linux never waits for longer than a retransmission timeout (`inet_csk_reset_xmit_timer`).

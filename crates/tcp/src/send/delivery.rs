@@ -7,6 +7,13 @@ use super::scoreboard::sent::{APP, EVER, FIN, SACKED, Sent, Snapshot};
 use tcpassay_cc::RateSample;
 use tcpassay_units::{Bytes, Dur, Time};
 
+/// The time on a clock of whole microseconds. A microsecond begins with the last nanosecond before it, so that what happens just before
+/// a tick has the time of the tick.
+#[inline]
+pub(super) fn micros(at: Time) -> Time {
+    Time::from_nanos((at.as_nanos() + 1) / 1000 * 1000)
+}
+
 /// A run of records that were sent once and carry no mark, acknowledged together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
@@ -44,6 +51,8 @@ pub(super) struct Delivered {
     pub dubious: bool,
     /// A part of a segment counts when the rest is acknowledged (Linux).
     pub needs_whole_segments: bool,
+    /// Times are whole microseconds ([`micros`]).
+    pub micros: bool,
 
     /// Positions newly acknowledged cumulatively.
     pub acked: u64,
@@ -101,8 +110,8 @@ impl Delivered {
             return;
         }
         if !sent.is(EVER) {
-            let first = self.times.map_or(sent.sent_at, |(first, _)| first);
-            self.times = Some((first, sent.sent_at));
+            let at = self.clock(sent.sent_at);
+            self.times = Some((self.times.map_or(at, |(first, _)| first), at));
             self.late = self.late.max(known.saturating_sub(sent.start));
         }
         self.take(sent, true);
@@ -118,6 +127,11 @@ impl Delivered {
         }
         self.uncounted += n;
         n
+    }
+
+    #[inline]
+    fn clock(&self, at: Time) -> Time {
+        if self.micros { micros(at) } else { at }
     }
 
     /// The segment of which `bytes` were not counted is complete.
@@ -140,16 +154,17 @@ impl Delivered {
         self.bytes += bytes;
         self.packets += run.packets;
         self.fin |= last.is(FIN);
-        self.times = Some((self.times.map_or(run.first_sent_at, |(first, _)| first), last.sent_at));
+        let (first, at) = (self.clock(run.first_sent_at), self.clock(last.sent_at));
+        self.times = Some((self.times.map_or(first, |(first, _)| first), at));
         self.late = self.late.max(known.saturating_sub(run.start));
         self.original |= run.first_end <= self.recover;
         if self.newest.is_none_or(|(snap, ..)| last.snap.delivered >= snap.delivered) {
-            self.newest = Some((last.snap, last.sent_at, last.is(APP)));
+            self.newest = Some((last.snap, at, last.is(APP)));
         }
         if self.rack.is_none_or(|newest| newest < (last.sent_at, last.end())) {
             self.rack = Some((last.sent_at, last.end()));
         }
-        self.rack_rtt = self.now.since(last.sent_at);
+        self.rack_rtt = self.now.since(at);
         self.rack_in_order = true;
     }
 
@@ -157,8 +172,8 @@ impl Delivered {
     pub fn sacked(&mut self, sent: &Sent, known: u64) {
         self.sacked += u64::from(sent.len);
         if !sent.is(EVER) {
-            let first = self.sack_times.map_or(sent.sent_at, |(first, _)| first);
-            self.sack_times = Some((first, sent.sent_at));
+            let at = self.clock(sent.sent_at);
+            self.sack_times = Some((self.sack_times.map_or(at, |(first, _)| first), at));
             self.late = self.late.max(known.saturating_sub(sent.start));
         }
         self.take(sent, false);
@@ -167,10 +182,11 @@ impl Delivered {
     fn take(&mut self, sent: &Sent, in_order: bool) {
         self.bytes += u64::from(sent.len);
         self.packets += sent.packets(self.mss);
+        let at = self.clock(sent.sent_at);
         if self.newest.is_none_or(|(snap, ..)| sent.snap.delivered >= snap.delivered) {
-            self.newest = Some((sent.snap, sent.sent_at, sent.is(APP)));
+            self.newest = Some((sent.snap, at, sent.is(APP)));
         }
-        let rtt = self.now.since(sent.sent_at);
+        let rtt = self.now.since(at);
         if sent.is(EVER) {
             if sent.tries == 2 && rtt < self.early {
                 self.early_bytes += u64::from(sent.len);
@@ -295,12 +311,19 @@ impl Deliveries {
         }
     }
 
-    /// Like [`Deliveries::on_ack`], for a run of `bytes` bytes.
+    /// Like [`Deliveries::on_ack`], for a run of `bytes` bytes whose last record was sent at `sent_at` on the clock of `now`.
     #[inline]
-    pub fn on_run(&mut self, now: Time, bytes: u64, size: u64, run: &Run, min_rtt: Option<Dur>) -> Sample {
+    pub fn on_run(
+        &mut self,
+        (now, sent_at): (Time, Time),
+        bytes: u64,
+        size: u64,
+        run: &Run,
+        min_rtt: Option<Dur>,
+    ) -> Sample {
         let last = &run.last;
         self.count(now, bytes, run.packets, size);
-        Sample { app_limited: last.is(APP), ..self.sample(now, &last.snap, last.sent_at, min_rtt) }
+        Sample { app_limited: last.is(APP), ..self.sample(now, &last.snap, sent_at, min_rtt) }
     }
 
     #[inline]
@@ -378,6 +401,15 @@ mod tests {
         assert_eq!((deliveries.total(), deliveries.round()), (1000, 1));
         // What the duplicate counted, in 100 ms.
         assert_eq!(sample.rate.map(|sample| sample.rate()), Some(Rate::from_bits_per_sec(80_000)));
+    }
+
+    #[test]
+    fn the_clock_of_microseconds_counts_the_nanosecond_before_a_tick_to_the_tick() {
+        let ns = Time::from_nanos;
+        assert_eq!([micros(ns(4998)), micros(ns(4999)), micros(ns(5998))], [ns(4000), ns(5000), ns(5000)]);
+        let mut d = Delivered { now: micros(ns(9_999)), mss: 1000, micros: true, ..Delivered::default() };
+        d.acked(&record(1, ns(1_998), Snapshot::default()), 0);
+        assert_eq!((d.times, d.rack_rtt), (Some((ns(1000), ns(1000))), Dur::from_micros(9)));
     }
 
     #[test]

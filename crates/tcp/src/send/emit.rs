@@ -19,7 +19,7 @@ impl Sender {
         // Up to here segments are whole.
         let limit = self.window.edge(una).min(self.buffer.end() - u64::from(self.buffer.has_fin()));
         let most = if self.sends_in_runs() { most } else { 1 };
-        let snap = self.deliveries.snapshot(now, false);
+        let snap = self.deliveries.snapshot(self.clock(now), false);
         let flags = if self.deliveries.app_limited() { APP } else { 0 };
         let (mut end, mut n, mut pushes) = (start, 0, 0_u64);
         loop {
@@ -77,7 +77,7 @@ impl Sender {
             self.timers.restart_user_timeout(now);
             self.nagle.begin_idle_burst();
         }
-        let snap = self.deliveries.snapshot(now, idle);
+        let snap = self.deliveries.snapshot(self.clock(now), idle);
         // The segment with the end of a write has PSH in each transmission; with `push_super` every super-segment has it, too.
         let ends = self.buffer.pushes(end);
         let push = ends || (self.cfg.push_super && n > self.mss && !self.is_path_probe(start));
@@ -122,7 +122,7 @@ impl Sender {
 
     /// Retransmits record `index`.
     pub(super) fn emit_again(&mut self, now: Time, index: usize, log: &mut Log) -> Chunk {
-        let snap = self.deliveries.snapshot(now, false);
+        let snap = self.deliveries.snapshot(self.clock(now), false);
         let sent = self.scoreboard.resend(index, now, snap, self.deliveries.app_limited());
         if self.narrowed > 0 {
             self.scoreboard.cut_parts(index, self.mss);

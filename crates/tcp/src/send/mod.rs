@@ -85,7 +85,7 @@ use crate::flavor::SendRules;
 use crate::log::{CongestionCause, CongestionState, Log, LogEvent, LossRule, WindowCause};
 use crate::messages::{Agreed, Span};
 use cwnd_validation::{CwndValidation, limit_by_peer_window};
-use delivery::Deliveries;
+use delivery::{Deliveries, micros};
 use driver::Driver;
 use limits::Limits;
 use local_drop::LocalDrop;
@@ -230,7 +230,7 @@ impl Sender {
             cc: Driver::new(cc),
             scoreboard: Scoreboard::new(1, rules.first_mark_keeps_retransmission),
             buffer: SendBuffer::new(&cfg),
-            rtt: Rtt::new(cfg.rto, cfg.timer_ticks),
+            rtt: Rtt::new(cfg.rto, cfg.timer_ticks, rules.clock_in_micros),
             segment_timer: SegmentTimer::new(false, 1),
             deliveries: Deliveries::default(),
             dup_thresh: DupThresh::new(cfg.loss_detection),
@@ -332,8 +332,15 @@ impl Sender {
         }
     }
 
+    /// The time on the clock with which round trips and delivery rates are measured.
+    #[inline]
+    pub fn clock(&self, now: Time) -> Time {
+        if self.rules.clock_in_micros { micros(now) } else { now }
+    }
+
     /// The round-trip time of the handshake.
     fn first_sample(&mut self, now: Time, rtt: Dur) {
+        let rtt = if self.rules.clock_in_micros { Dur::from_micros(rtt.as_micros()) } else { rtt };
         self.rtt.sample(rtt, 1, 1);
         self.rtt.observe_min(now, rtt);
         self.rack.start(rtt);
@@ -348,7 +355,8 @@ impl Sender {
             control.cwnd = Bytes::new(self.cwnd);
             window = Bytes::new(self.cwnd.max(self.scoreboard.outstanding()));
         }
-        self.pacer.update(self.cfg.pacing, Basis { window, control, srtt: self.rtt.srtt() });
+        let unit = Bytes::new(if self.rules.counts_packets { self.unit() } else { 1 });
+        self.pacer.update(self.cfg.pacing, Basis { window, control, unit, srtt: self.rtt.srtt() });
     }
 
     /// The peer did not accept `n` bytes of the SYN: they are lost, which does not indicate congestion (`tcp_rcv_fastopen_synack`,

@@ -140,7 +140,7 @@ impl Sender {
         let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
         let lost = if self.uses_rack && !reneged {
             let input = self.rack_input();
-            self.rack.mark_on_timeout(now, &input, &mut self.scoreboard)
+            self.rack.mark_on_timeout(self.clock(now), &input, &mut self.scoreboard)
         } else {
             self.scoreboard.mark_where(|_| true)
         };

@@ -13,10 +13,12 @@ pub(super) const LINUX: (u32, u32) = (200, 120);
 /// Number of segments with data that Linux sends without pacing at the start.
 const UNPACED: u64 = 10;
 
-/// Linux `tcp_update_pacing_rate`: a percentage of `window` each round trip, which depends on whether cwnd is below half of ssthresh.
-pub(super) fn rate(window: Bytes, control: Control, percent: (u32, u32), srtt: Dur) -> Rate {
-    let percent = if control.cwnd < control.ssthresh / 2 { percent.0 } else { percent.1 };
-    Rate::from_bytes_per(Bytes::new(window.get().saturating_mul(u64::from(percent)) / 100), srtt)
+/// Linux `tcp_update_pacing_rate`: a percentage of `window` each round trip, which depends on whether cwnd is below half of ssthresh, both
+/// in whole `units`.
+fn rate(window: Bytes, control: Control, unit: Bytes, percent: (u32, u32), srtt: Dur) -> Rate {
+    let slow = control.cwnd / unit < control.ssthresh / unit / 2;
+    let percent = if slow { percent.0 } else { percent.1 };
+    Rate::from_bytes_per(Bytes::new(window.get().saturating_mul(u64::from(percent))), srtt * 100)
 }
 
 /// What the rate is computed from, as the last ACK left it (`tcp_update_pacing_rate`).
@@ -26,13 +28,15 @@ pub(super) struct Basis {
     pub window: Bytes,
     /// cwnd and ssthresh decide the percentage.
     pub control: Control,
+    /// The unit of the windows: a segment where the stack counts packets, otherwise a byte.
+    pub unit: Bytes,
     pub srtt: Option<Dur>,
 }
 
 impl Basis {
     fn rate(&self, percent: (u32, u32)) -> Option<Rate> {
         let srtt = self.srtt.filter(|srtt| !srtt.is_zero())?;
-        Some(rate(self.window, self.control, percent, srtt))
+        Some(rate(self.window, self.control, self.unit, percent, srtt))
     }
 }
 
@@ -163,6 +167,7 @@ mod tests {
             ssthresh: Bytes::MAX,
             pacing: Some(Rate::from_bits_per_sec(8_000_000)),
         },
+        unit: Bytes::new(1),
         srtt: Some(Dur::from_millis(100)),
     };
 
@@ -180,6 +185,21 @@ mod tests {
         assert_eq!(pacer.deadline(), at(1000));
         assert!(!pacer.blocks(at(1000)));
         assert_eq!(pacer.deadline(), Time::MAX);
+    }
+
+    #[test]
+    fn the_window_is_compared_with_half_of_ssthresh_in_whole_segments() {
+        let rule = Pacing::Percent { slow_start: 200, avoidance: 120 };
+        let unit = Bytes::new(1000);
+        let mut pacer = Pacer::new(true);
+        let mut at_half = |segments: u64| {
+            let control = Control { cwnd: unit * segments, ssthresh: Bytes::new(69_000), pacing: None };
+            pacer.update(rule, Basis { window: Bytes::new(34_000), control, unit, ..AT_RATE });
+            pacer.rate()
+        };
+        // 34 is not below 69 / 2.
+        assert_eq!(at_half(34), Some(Rate::from_bits_per_sec(3_264_000)));
+        assert_eq!(at_half(33), Some(Rate::from_bits_per_sec(5_440_000)));
     }
 
     #[test]

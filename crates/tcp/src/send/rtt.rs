@@ -4,7 +4,7 @@
 //! and `TCPT_RANGESET` for [`RtoBounds::slop`]. In Linux the minimum applies to the variance, so that the RTO is never less than srtt +
 //! min. Its variance is the largest deviation in a round trip, and decreases only once in each round trip.
 //!
-//! The clock's granularity G is taken as zero, its ticks being nanoseconds.
+//! The clock's granularity G is taken as zero, its ticks being nanoseconds; those of Linux are microseconds.
 
 use crate::config::RtoBounds;
 use crate::tick::TimerTicks;
@@ -15,6 +15,7 @@ use tcpassay_units::{Dur, Time};
 pub(super) struct Rtt {
     bounds: RtoBounds,
     ticks: TimerTicks,
+    micros: bool,
     srtt: Option<Dur>,
     /// Mean deviation.
     rttvar: Dur,
@@ -34,14 +35,15 @@ pub(super) struct Rtt {
 }
 
 impl Rtt {
-    /// Nothing measured.
-    pub fn new(bounds: RtoBounds, ticks: TimerTicks) -> Rtt {
+    /// Nothing measured. `micros`: samples are whole microseconds, and the estimate is kept in eighths of one, as in Linux.
+    pub fn new(bounds: RtoBounds, ticks: TimerTicks, micros: bool) -> Rtt {
         Rtt {
+            micros,
             bounds,
             ticks,
             srtt: None,
             rttvar: Dur::ZERO,
-            linux: bounds.min_on_variance.then(Deviation::default),
+            linux: bounds.min_on_variance.then(|| Deviation { micros, ..Deviation::default() }),
             base: bounds.initial,
             rto: bounds.initial.min(bounds.max),
             backoff: 0,
@@ -62,7 +64,8 @@ impl Rtt {
     #[inline]
     pub fn sample(&mut self, r: Dur, una: u64, nxt: u64) {
         if let Some(linux) = &mut self.linux {
-            linux.sample(self.srtt, r, self.bounds.min, una, nxt);
+            let srtt = self.srtt.map(|srtt| whole(srtt, self.micros));
+            linux.sample(srtt, r, self.bounds.min, una, nxt);
         }
         self.fresh = Some(r);
         let srtt = match self.srtt {
@@ -72,12 +75,12 @@ impl Rtt {
             }
             Some(srtt) => {
                 self.rttvar = (self.rttvar * 3 + srtt.abs_diff(r)) / 4;
-                (srtt * 7 + r) / 8
+                if self.micros { smoothed(srtt, r) } else { (srtt * 7 + r) / 8 }
             }
         };
         self.srtt = Some(srtt);
         let rto = match &self.linux {
-            Some(linux) => srtt + linux.rttvar,
+            Some(linux) => whole(srtt, self.micros) + linux.rttvar,
             None => (srtt + self.rttvar * 4).max(self.bounds.min),
         } + self.bounds.slop;
         self.base = self.ticks.round_up_after(rto.min(self.bounds.max), self.base);
@@ -147,9 +150,22 @@ impl Rtt {
     }
 }
 
+/// A time without its fraction of a microsecond, if times are in `micros`.
+fn whole(time: Dur, micros: bool) -> Dur {
+    if micros { Dur::from_micros(time.as_micros()) } else { time }
+}
+
+/// `srtt_us` of Linux after a sample, which is in eighths of a microsecond.
+fn smoothed(srtt: Dur, r: Dur) -> Dur {
+    const EIGHTH: u64 = 125;
+    let before = srtt.as_nanos() / EIGHTH;
+    Dur::from_nanos((before - before / 8 + r.as_micros()).max(1) * EIGHTH)
+}
+
 /// The deviation as Linux filters it (`mdev_us`, `mdev_max_us`, `rttvar_us`; each four times a mean deviation).
 #[derive(Clone, Copy, Debug, Default)]
 struct Deviation {
+    micros: bool,
     mdev: Dur,
     most: Dur,
     rttvar: Dur,
@@ -167,19 +183,19 @@ impl Deviation {
             return;
         };
         let error = srtt.abs_diff(r);
-        let quarter = self.mdev / 4;
+        let quarter = whole(self.mdev / 4, self.micros);
         if error <= quarter {
             self.mdev -= quarter - error;
         } else if r < srtt {
             // A shorter round-trip time increases the deviation with an eighth of the gain.
-            self.mdev += (error - quarter) / 8;
+            self.mdev += whole((error - quarter) / 8, self.micros);
         } else {
             self.mdev += error - quarter;
         }
         self.most = self.most.max(self.mdev);
         self.rttvar = self.rttvar.max(self.most);
         if una > self.edge {
-            self.rttvar -= self.rttvar.saturating_sub(self.most) / 4;
+            self.rttvar -= whole(self.rttvar.saturating_sub(self.most) / 4, self.micros);
             self.edge = nxt;
             self.most = min;
         }
@@ -297,7 +313,7 @@ mod tests {
 
     #[test]
     fn the_first_sample_sets_srtt_and_half_of_it_as_variance() {
-        let mut rtt = Rtt::new(bounds(), TimerTicks::Off);
+        let mut rtt = Rtt::new(bounds(), TimerTicks::Off, false);
         assert_eq!(rtt.rto(), Dur::from_secs(1));
         rtt.sample(ms(400), 1, 1);
         assert_eq!((rtt.srtt(), rtt.rttvar(), rtt.rto()), (Some(ms(400)), ms(200), ms(1200)));
@@ -308,7 +324,7 @@ mod tests {
 
     #[test]
     fn the_timeout_doubles_up_to_its_maximum_and_a_sample_ends_the_backoff() {
-        let mut rtt = Rtt::new(RtoBounds { max: Dur::from_secs(3), ..bounds() }, TimerTicks::Off);
+        let mut rtt = Rtt::new(RtoBounds { max: Dur::from_secs(3), ..bounds() }, TimerTicks::Off, false);
         rtt.back_off();
         assert_eq!((rtt.rto(), rtt.backoff()), (Dur::from_secs(2), 1));
         rtt.back_off();
@@ -320,10 +336,10 @@ mod tests {
     #[test]
     fn linux_puts_the_minimum_under_the_variance_and_rfc_6298_under_the_sum() {
         let bounds = RtoBounds { min: ms(200), ..bounds() };
-        let mut rfc = Rtt::new(bounds, TimerTicks::Off);
+        let mut rfc = Rtt::new(bounds, TimerTicks::Off, false);
         rfc.sample(ms(10), 1, 1);
         assert_eq!(rfc.rto(), ms(200));
-        let mut linux = Rtt::new(RtoBounds { min_on_variance: true, ..bounds }, TimerTicks::Off);
+        let mut linux = Rtt::new(RtoBounds { min_on_variance: true, ..bounds }, TimerTicks::Off, false);
         linux.sample(ms(10), 1, 1);
         assert_eq!(linux.rto(), ms(210));
     }
@@ -331,7 +347,7 @@ mod tests {
     #[test]
     fn linuxs_variance_is_the_worst_of_a_round_trip_and_falls_once_a_round_trip() {
         let mut rtt =
-            Rtt::new(RtoBounds { min: ms(200), min_on_variance: true, ..bounds() }, TimerTicks::Off);
+            Rtt::new(RtoBounds { min: ms(200), min_on_variance: true, ..bounds() }, TimerTicks::Off, false);
         rtt.sample(ms(100), 1, 1);
         assert_eq!(rtt.rto(), ms(300));
         // mdev 200 + (400 - 50) = 550, srtt 150.
@@ -343,10 +359,23 @@ mod tests {
     }
 
     #[test]
+    fn linux_smooths_in_eighths_of_a_microsecond_and_drops_fractions() {
+        let us = Dur::from_micros;
+        let mut rtt = Rtt::new(RtoBounds { min_on_variance: true, ..bounds() }, TimerTicks::Off, true);
+        rtt.sample(us(1001), 1, 1);
+        rtt.sample(us(1002), 1, 1);
+        // `srtt_us` is 8008 - 8008 / 8 + 1002 = 8009, `mdev_us` is 2002 + 1 - 2002 / 4 = 1503.
+        assert_eq!(rtt.srtt(), Some(Dur::from_nanos(1_001_125)));
+        rtt.sample(us(900), 1, 1);
+        // 8009 - 8009 / 8 + 900 = 7908.
+        assert_eq!(rtt.srtt(), Some(Dur::from_nanos(988_500)));
+    }
+
+    #[test]
     fn with_ticks_the_timeout_is_a_whole_number_of_ticks() {
         // `icsk_rto` counts ticks.
         let bounds = RtoBounds { min: ms(200), min_on_variance: true, ..bounds() };
-        let mut rtt = Rtt::new(bounds, TimerTicks::Linux);
+        let mut rtt = Rtt::new(bounds, TimerTicks::Linux, false);
         rtt.sample(Dur::from_micros(10_200), 1, 1);
         assert_eq!((rtt.srtt(), rtt.rto()), (Some(Dur::from_micros(10_200)), ms(211)));
         rtt.back_off();
@@ -357,7 +386,7 @@ mod tests {
     fn freebsd_adds_its_slop_to_the_bounded_timeout() {
         let bounds = RtoBounds { min: ms(30), slop: ms(200), ..bounds() };
         let rto = |sample| {
-            let mut rtt = Rtt::new(bounds, TimerTicks::Off);
+            let mut rtt = Rtt::new(bounds, TimerTicks::Off, false);
             rtt.sample(sample, 1, 1);
             rtt.rto()
         };
@@ -368,7 +397,7 @@ mod tests {
 
     #[test]
     fn the_windowed_minimum_forgets_after_five_minutes_and_the_minimum_does_not() {
-        let mut rtt = Rtt::new(bounds(), TimerTicks::Off);
+        let mut rtt = Rtt::new(bounds(), TimerTicks::Off, false);
         let at = |s| Time::ZERO + Dur::from_secs(s);
         rtt.observe_min(at(1), ms(10));
         rtt.observe_min(at(200), ms(30));
@@ -396,7 +425,7 @@ mod tests {
 
     #[test]
     fn a_sample_is_taken_once() {
-        let mut rtt = Rtt::new(bounds(), TimerTicks::Off);
+        let mut rtt = Rtt::new(bounds(), TimerTicks::Off, false);
         rtt.sample(ms(7), 1, 1);
         assert_eq!(rtt.take_sample(), Some(ms(7)));
         assert_eq!(rtt.take_sample(), None);

@@ -47,6 +47,25 @@ fn linux_counts_quick_acks_of_new_data_and_not_answers_window_updates_or_packets
 }
 
 #[test]
+fn a_segment_without_data_beside_header_prediction_sends_an_ack_whose_timer_is_about_to_expire() {
+    // `tcp_send_delayed_ack`: within a quarter of the delay of 40 ms.
+    let at = |ms| Time::ZERO + Dur::from_millis(ms);
+    let mut acks = AckPolicy::new(&Config::profile(Profile::Linux));
+    acks.data(Time::ZERO, 1000, false, 100_000, Dur::from_secs(1));
+    acks.quick = 0;
+    let ask = AckInput { unacked: 1000, gaps: false, srtt: None, nxt: 1001, rtt: Dur::ZERO };
+    acks.ask_later(false);
+    assert_eq!(acks.decide(at(0), ask, || true), Some(Verdict::Delay(at(40))));
+    acks.check_scheduled();
+    assert_eq!(acks.decide(at(29), ask, || true), Some(Verdict::Delay(at(40))));
+    acks.check_scheduled();
+    assert_eq!(acks.decide(at(30), ask, || true), Some(Verdict::Now(AckReason::Timer)));
+    acks.sent(true, 1);
+    acks.check_scheduled();
+    assert!(!acks.undecided(), "nothing is scheduled");
+}
+
+#[test]
 fn with_ticks_gaps_between_data_and_the_delay_of_an_ack_are_numbers_of_ticks() {
     // `tcp_event_data_recv` and `tcp_send_delayed_ack` count `jiffies`. The gap from 0.9 to 22.1 ms is 22 ticks, and the delay is
     // half of the one before and the gap.

@@ -4,7 +4,7 @@
 //! timestamp clock of one millisecond.
 
 use crate::flavor::RackWindow;
-use crate::send::delivery::Delivered;
+use crate::send::delivery::{Delivered, micros};
 use crate::send::scoreboard::Scoreboard;
 use crate::send::scoreboard::loss_marking::RackScan;
 use tcpassay_units::{Dur, Time};
@@ -53,6 +53,8 @@ pub(in crate::send) struct WindowInput {
     /// The minimum of the last minutes.
     pub min_rtt: Option<Dur>,
     pub srtt: Option<Dur>,
+    /// Round-trip times are whole microseconds, and so is the window.
+    pub micros: bool,
 }
 
 impl Rack {
@@ -98,8 +100,8 @@ impl Rack {
 
     /// The same for a run of originals, in order.
     #[inline]
-    pub fn update_in_order(&mut self, now: Time, xmit: Time, end: u64) {
-        self.rtt = now.since(xmit);
+    pub fn update_in_order(&mut self, rtt: Dur, xmit: Time, end: u64) {
+        self.rtt = rtt;
         self.advanced = true;
         if (self.xmit, self.end) < (xmit, end) {
             (self.xmit, self.end) = (xmit, end);
@@ -163,7 +165,13 @@ impl Rack {
                 }
                 let mult = if self.dsack_adaptation { self.mult } else { 1 };
                 let min = input.min_rtt.unwrap_or(Dur::ZERO);
-                (min * u64::from(mult) / 4).min(input.srtt.unwrap_or(Dur::ZERO))
+                let window = if input.micros {
+                    Dur::from_micros(min.as_micros() / 4 * u64::from(mult))
+                } else {
+                    min * u64::from(mult) / 4
+                };
+                let srtt = input.srtt.unwrap_or(Dur::ZERO);
+                window.min(if input.micros { Dur::from_micros(srtt.as_micros()) } else { srtt })
             }
             // A quarter of the last round trip; one more for each round with a DSACK once reordering was seen; at most a whole
             // round trip.
@@ -180,7 +188,8 @@ impl Rack {
             return RackScan::default();
         }
         let window = self.rtt + self.reo_wnd(input, scoreboard);
-        scoreboard.rack_scan(self.xmit, self.end, now, |sent| sent.saturating_add(window))
+        scoreboard
+            .rack_scan(self.xmit, self.end, now, |sent| clock(sent, input.micros).saturating_add(window))
     }
 
     /// RFC 8985 section 6.3: on a timeout the first segment is lost, and all segments that are older than the window. Returns the bytes
@@ -188,8 +197,13 @@ impl Rack {
     pub fn mark_on_timeout(&self, now: Time, input: &WindowInput, scoreboard: &mut Scoreboard) -> u64 {
         let window = self.rtt + self.reo_wnd(input, scoreboard);
         let una = scoreboard.una();
-        scoreboard.mark_where(|s| s.start == una || s.sent_at.saturating_add(window) <= now)
+        scoreboard
+            .mark_where(|s| s.start == una || clock(s.sent_at, input.micros).saturating_add(window) <= now)
     }
+}
+
+fn clock(at: Time, in_micros: bool) -> Time {
+    if in_micros { micros(at) } else { at }
 }
 
 #[cfg(test)]
@@ -210,6 +224,7 @@ mod tests {
         mss: 1000,
         min_rtt: Some(Dur::from_millis(100)),
         srtt: Some(Dur::from_millis(120)),
+        micros: false,
     };
 
     fn rack() -> Rack {
@@ -262,7 +277,7 @@ mod tests {
     fn losses_are_looked_for_once_after_a_delivery() {
         let mut rack = rack();
         assert!(!rack.take_advanced());
-        rack.update_in_order(at(20), at(10), 1001);
+        rack.update_in_order(ms(10), at(10), 1001);
         assert!(rack.take_advanced());
         assert!(!rack.take_advanced(), "a duplicate ACK delivers nothing");
         rack.update(&Delivered { rack: Some((at(12), 2001)), rack_rtt: ms(10), ..Delivered::default() });

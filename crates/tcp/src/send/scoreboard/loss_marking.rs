@@ -231,7 +231,7 @@ impl Scoreboard {
         let mut k = 0;
         while let Some(&(at, start, stop)) = self.resent.get(k) {
             // A retransmission at the present time is newer than all delivered segments.
-            if at > xmit || at == now {
+            if at > xmit || at >= now {
                 break;
             }
             let mut alive = false;
