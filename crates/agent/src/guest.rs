@@ -18,6 +18,8 @@ const MAX_FILES: u64 = 1024 * 1024;
 
 /// Runs the case or the scripts in the scratch folder. Does not return.
 pub fn main() -> ! {
+    // Kernels before 5.14 cannot do it, and map each part when it is used.
+    let _ = sys::map_program();
     // /proc is still the one of the host, and has the folder in which the runner started the guest.
     let scratch = fs::read_link("/proc/self/cwd");
     if let Ok(scratch) = &scratch {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
+use tcpassay_linux::sys;
 
 /// An error as a message for the user.
 pub type Failure = String;
@@ -12,13 +13,13 @@ pub const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
 
 /// The release of the kernel.
 pub fn release() -> String {
-    let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let text = sys::read_text("/proc/sys/kernel/osrelease").unwrap_or_default();
     text.trim().to_owned()
 }
 
 /// The number that the kernel has drawn at its boot.
 pub fn boot() -> String {
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let text = sys::read_text("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()
 }
 

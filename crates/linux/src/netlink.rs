@@ -70,6 +70,11 @@ impl Netlink {
         sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE).map(Netlink)
     }
 
+    /// The index of an interface in the namespace of the socket.
+    pub fn interface_index(&self, name: &str) -> io::Result<i32> {
+        sys::interface_index_by(self.0.as_fd(), name)
+    }
+
     /// A socket for the statistics of TCP sockets.
     pub fn for_sockets() -> io::Result<Netlink> {
         sys::socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_SOCK_DIAG).map(Netlink)

@@ -66,6 +66,29 @@ impl Ring {
         unsafe { self.place::<u32>(offset).write_volatile(value) };
     }
 
+    /// Sets 32-bit words to 0 with calls of the kernel (readv(2) from `zero`, which is /dev/zero). In User-Mode Linux a write of the process itself
+    /// to a page of the ring is a page fault the first time, because the page is mapped read-only until then.
+    pub fn clear(&self, zero: BorrowedFd, offsets: &[usize]) -> io::Result<()> {
+        const MOST: usize = 1024; // UIO_MAXIOV
+        for some in offsets.chunks(MOST) {
+            let word = |offset: &usize| libc::iovec {
+                iov_base: self.place::<u32>(*offset).cast(),
+                iov_len: size_of::<u32>(),
+            };
+            let words: Vec<libc::iovec> = some.iter().map(word).collect();
+            let n = libc::c_int::try_from(words.len()).expect("1024 at most");
+            // SAFETY: each entry is a word inside the mapping, to which no slice refers.
+            let read = unsafe { libc::readv(zero.as_raw_fd(), words.as_ptr(), n) };
+            if read < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            if read.cast_unsigned() != size_of::<u32>() * words.len() {
+                return Err(io::Error::other("/dev/zero ended"));
+            }
+        }
+        Ok(())
+    }
+
     /// Reads a 64-bit number that the kernel may write at the same time, with acquire ordering.
     pub fn read_wide(&self, offset: usize) -> u64 {
         // SAFETY: inside the mapping and aligned; the kernel writes it last, behind a barrier.
@@ -194,4 +217,29 @@ pub fn stop_events(event: BorrowedFd) -> io::Result<()> {
     // PERF_EVENT_IOC_DISABLE = _IO('$', 1).
     // SAFETY: takes a descriptor.
     check(unsafe { libc::ioctl(event.as_raw_fd(), 0x2401, 0) }).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn words_of_a_ring_are_cleared_by_the_kernel_and_others_stay() {
+        let path = std::env::temp_dir().join(format!("tcpassay-ring-{}", std::process::id()));
+        let file = File::options().create_new(true).read(true).write(true).open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file.set_len(65_536).unwrap();
+        let ring = Ring::map(file.into(), 65_536).unwrap();
+        let all: Vec<usize> = (0..16_384).map(|word| 4 * word).collect();
+        for at in &all {
+            ring.write(*at, 7);
+        }
+        // More words than one call takes.
+        let (cleared, kept): (Vec<usize>, Vec<usize>) = all.iter().partition(|at| *at % 8 == 0);
+        ring.clear(File::open("/dev/zero").unwrap().as_fd(), &cleared).unwrap();
+        assert_eq!(cleared.len(), 8192);
+        assert!(cleared.iter().all(|at| ring.read(*at) == 0));
+        assert!(kept.iter().all(|at| ring.read(*at) == 7));
+    }
 }

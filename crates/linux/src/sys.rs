@@ -10,6 +10,7 @@ mod call;
 mod events;
 mod interface;
 mod processors;
+mod program;
 mod socket;
 
 pub(crate) use call::{check, text};
@@ -18,9 +19,10 @@ pub use events::{
 };
 pub use interface::{
     DROP_ALL, attach_filter, bind_packet, bind_packet_to_send, ethtool, ethtool_words, ignore_outgoing,
-    interface_index, offload,
+    interface_index, interface_index_by, offload,
 };
 pub use processors::Processors;
+pub use program::map_program;
 pub use socket::{
     accept, bind, connect, discard, discard_all, get, get_bytes, listen, local_address, make_blocking,
     readable, receive, receive_from, receive_two, send, send_again, send_datagrams, send_to, set, set_bytes,
@@ -29,7 +31,7 @@ pub use socket::{
 
 use call::count;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// mount(2) without options.
 pub fn mount(source: &str, target: &str, kind: &str, flags: libc::c_ulong) -> io::Result<()> {
@@ -167,6 +169,25 @@ pub fn detach() -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The text of a file of the kernel, such as one of `/proc`, which has no size. `std` begins with short reads and asks for the size first;
+/// each further system call stops a guest.
+pub fn read_text(path: &str) -> io::Result<String> {
+    let file = std::fs::File::open(path)?;
+    let mut bytes = vec![0; 65_536];
+    let mut len = 0;
+    loop {
+        match read(file.as_fd(), &mut bytes[len..])? {
+            0 => break,
+            n => len += n,
+        }
+        if len == bytes.len() {
+            bytes.resize(2 * len, 0);
+        }
+    }
+    bytes.truncate(len);
+    String::from_utf8(bytes).map_err(io::Error::other)
 }
 
 /// Reads from a descriptor (read(2)). Returns the number of bytes, 0 at the end.

@@ -3,6 +3,7 @@
 //! The positions of the fields come from the `format` file of each event, so that records of any kernel can be read. The layout of pages
 //! and record headers is that of a 64-bit kernel (`include/linux/ring_buffer.h`, `kernel/trace/ring_buffer.c`).
 
+use crate::sys::read_text;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -73,10 +74,10 @@ impl Format {
     /// The format of an event such as `tcp/tcp_probe`; `None` if this kernel does not have the event.
     pub fn of(event: &str) -> io::Result<Option<Format>> {
         let path = format!("{HERE}/events/{event}/format");
-        if !fs::exists(&path)? {
-            return Ok(None);
-        }
-        let text = fs::read_to_string(path)?;
+        let text = match read_text(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
         Format::parse(&text)
             .map(Some)
             .ok_or_else(|| io::Error::other(format!("the format of {event} cannot be parsed")))

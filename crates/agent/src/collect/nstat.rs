@@ -1,13 +1,14 @@
 //! The counters of the namespace that the process is in (`/proc/net/snmp`, `/proc/net/netstat`), by the names of `nstat`.
 
 use std::collections::BTreeMap;
-use std::{fs, io};
+use std::io;
+use tcpassay_linux::sys;
 
 /// All counters that are not 0.
 pub fn read() -> io::Result<BTreeMap<String, u64>> {
     let mut all = BTreeMap::new();
     for file in ["/proc/self/net/snmp", "/proc/self/net/netstat"] {
-        parse(&fs::read_to_string(file)?, &mut all);
+        parse(&sys::read_text(file)?, &mut all);
     }
     Ok(all)
 }

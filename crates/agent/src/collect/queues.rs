@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::io;
 use tcpassay_case::QueueKind;
 use tcpassay_linux::netlink::{Netlink, Qdisc};
-use tcpassay_linux::sys;
 use tcpassay_measure::{DeviceSampler, EntitySeries};
 use tcpassay_units::Dur;
 
@@ -66,8 +65,9 @@ impl QueueMonitor {
             for monitored in &topology.monitored {
                 let device = &topology.devices[monitored.dev];
                 namespaces.enter(device.netns)?;
-                let index = sys::interface_index(&device.name).map_err(|e| qdisc_error(&e))?;
-                self.sockets.push((index, Netlink::open().map_err(|e| qdisc_error(&e))?));
+                let netlink = Netlink::open().map_err(|e| qdisc_error(&e))?;
+                let index = netlink.interface_index(&device.name).map_err(|e| qdisc_error(&e))?;
+                self.sockets.push((index, netlink));
             }
         }
         let mut all = Vec::new();
@@ -159,6 +159,7 @@ fn all_dropped_elsewhere(topology: &NetnsTopology, namespaces: &mut NetnsSet) ->
     let mut drops = 0;
     for netns in (0..topology.namespaces.len()).filter(|netns| topology.namespaces[*netns].local) {
         namespaces.enter(netns)?;
+        let netlink = Netlink::open().map_err(|e| qdisc_error(&e))?;
         let mut devices = Vec::new();
         for (at, device) in topology.devices.iter().enumerate().filter(|(_, device)| device.netns == netns) {
             let monitored = topology.monitored.iter().any(|monitored| monitored.dev == at);
@@ -166,12 +167,12 @@ fn all_dropped_elsewhere(topology: &NetnsTopology, namespaces: &mut NetnsSet) ->
                 || topology.ack_marking.iter().any(|marking| marking.dev == at)
                 || topology.delaying_nics.iter().any(|nic| nic.from == at);
             devices.push((
-                sys::interface_index(&device.name).map_err(|e| qdisc_error(&e))?,
+                netlink.interface_index(&device.name).map_err(|e| qdisc_error(&e))?,
                 monitored,
                 relayed,
             ));
         }
-        for qdisc in Netlink::open().and_then(|n| n.qdiscs(|_| &[])).map_err(|e| qdisc_error(&e))? {
+        for qdisc in netlink.qdiscs(|_| &[]).map_err(|e| qdisc_error(&e))? {
             if counts_elsewhere(&qdisc, &devices) {
                 drops += qdisc.drops;
             }

@@ -6,6 +6,7 @@
 //! leaving packets costs twice as much as one for arriving packets, because the kernel clones each packet for it
 //! (`dev_queue_xmit_nit`).
 
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use tcpassay_linux::ring::{Ring, packet_ring};
@@ -18,6 +19,8 @@ const FRAME: u32 = 256;
 const BLOCK: u32 = 65_536;
 /// Bytes kept of each packet, beginning with its IP header.
 const SNAP: u32 = 128;
+/// Frames that are returned to the kernel of a guest at a time, of at least 8192.
+const RETURNED: usize = 512;
 
 /// The direction of the packets of a device that a tap captures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,17 +48,27 @@ struct Tap {
     ring: Ring,
     frames: usize,
     next: usize,
+    /// Offsets of the frames that were read and are not yet returned to the kernel.
+    read: Vec<usize>,
 }
 
 /// All taps of a run.
 #[derive(Default)]
 pub struct Taps {
     all: Vec<Tap>,
+    /// Frames are returned to the kernel many at a time, by a read from this file (/dev/zero).
+    zero: Option<File>,
     seen: Vec<CapturedPacket>,
     sum: u64,
 }
 
 impl Taps {
+    /// The taps of a guest. A frame is returned to its kernel with others by a system call, because a write of the process is a page fault the
+    /// first time.
+    pub fn of_guest() -> io::Result<Taps> {
+        Ok(Taps { zero: Some(File::open("/dev/zero")?), ..Taps::default() })
+    }
+
     /// Opens a tap on an interface of the namespace that the process is in. The ring has room for `packets` packets, but at least for
     /// 8192 and at most for 65536. A larger ring than needed is slow in a guest, which takes long to touch a page for the first time.
     ///
@@ -86,9 +99,10 @@ impl Taps {
             }
         }
         let ring = packet_ring(socket, BLOCK, blocks, FRAME)?;
-        sys::bind_packet(ring.socket().as_fd(), sys::interface_index(interface)?)?;
+        let socket = ring.socket().as_fd();
+        sys::bind_packet(socket, sys::interface_index_by(socket, interface)?)?;
         let frames = (BLOCK / FRAME * blocks) as usize;
-        self.all.push(Tap { number, ring, frames, next: 0 });
+        self.all.push(Tap { number, ring, frames, next: 0, read: Vec::new() });
         Ok(())
     }
 
@@ -100,6 +114,7 @@ impl Taps {
         for tap in &mut self.all {
             let sum = tap.drain(&mut seen);
             self.sum = self.sum.wrapping_add(sum);
+            tap.give_back(self.zero.as_ref());
         }
         seen.sort_by_key(|s| (s.at, s.tap));
         let whole = seen.partition_point(|s| s.at < until);
@@ -151,9 +166,24 @@ impl Tap {
             if let Ok(packet) = decode(bytes) {
                 into.push(CapturedPacket { at, tap: place, len, packet });
             }
-            self.ring.write(frame, 0);
+            self.read.push(frame);
             self.next = (self.next + 1) % self.frames;
         }
+    }
+}
+
+impl Tap {
+    /// Returns the frames that were read to the kernel: with `zero` once there are many, which are still few of the ring.
+    fn give_back(&mut self, zero: Option<&File>) {
+        match zero {
+            Some(_) if self.read.len() < RETURNED => return,
+            Some(zero) => self
+                .ring
+                .clear(zero.as_fd(), &self.read)
+                .expect("/dev/zero has zeros for each word of the ring"),
+            None => self.read.iter().for_each(|frame| self.ring.write(*frame, 0)),
+        }
+        self.read.clear();
     }
 }
 

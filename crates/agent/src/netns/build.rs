@@ -270,9 +270,11 @@ fn address(host: usize) -> std::net::Ipv4Addr {
 
 /// Verifies that the kernel has all qdiscs of a namespace.
 fn check_queues(topology: &NetnsTopology, place: usize) -> Result<(), Failure> {
-    let there = Netlink::open().and_then(|n| n.qdiscs(|_| &[])).map_err(|e| format!("qdiscs: {e}"))?;
+    let wrong = |e: std::io::Error| format!("qdiscs: {e}");
+    let netlink = Netlink::open().map_err(wrong)?;
+    let there = netlink.qdiscs(|_| &[]).map_err(wrong)?;
     for dev in topology.devices.iter().filter(|d| d.netns == place) {
-        let index = sys::interface_index(&dev.name).map_err(|e| format!("{}: {e}", dev.name))?;
+        let index = netlink.interface_index(&dev.name).map_err(|e| format!("{}: {e}", dev.name))?;
         if let Some(line) = missing_qdisc(&dev.queues, index, &there) {
             return Err(format!("`tc {line}` did not take effect"));
         }
@@ -299,8 +301,8 @@ fn set_exact_thresholds(topology: &NetnsTopology, place: usize) -> Result<(), Fa
             continue;
         }
         let wrong = |e: std::io::Error| format!("the marking threshold of {}: {e}", dev.name);
-        let index = sys::interface_index(&dev.name).map_err(wrong)?;
         let netlink = Netlink::open().map_err(wrong)?;
+        let index = netlink.interface_index(&dev.name).map_err(wrong)?;
         let monitored =
             topology.monitored.iter().find(|monitored| topology.devices[monitored.dev].name == dev.name);
         for handle in monitored.map(|monitored| &monitored.handles[..]).unwrap_or_default() {

@@ -13,32 +13,33 @@ use tcpassay_linux::netlink::Netlink;
 use tcpassay_linux::netlink::requests::{
     LinkChanges, NewQdisc, QdiscKind, ROOT, Request, RouteMetric, VethEnd,
 };
-use tcpassay_linux::sys;
 
 /// Executes the commands up to the first one that is not understood or fails. Returns how many were executed. Requests behind
 /// one that failed may have been executed, too.
 pub fn execute(tool: &str, lines: &[String]) -> usize {
-    let mut devices = Devices::default();
+    let Ok(netlink) = Netlink::open() else { return 0 };
+    let mut devices = Devices { netlink: &netlink, known: BTreeMap::new() };
     let understood: Vec<Request> = lines.iter().map_while(|line| request(tool, line, &mut devices)).collect();
     if understood.is_empty() {
         return 0;
     }
-    let made = Netlink::open().map_err(|e| (0, e)).and_then(|netlink| netlink.make(&understood));
-    made.map_or_else(|(failed, _)| failed, |()| understood.len())
+    netlink.make(&understood).map_or_else(|(failed, _)| failed, |()| understood.len())
 }
 
 /// The indices of the devices that commands have named, by name.
-#[derive(Default)]
-struct Devices(BTreeMap<String, i32>);
+struct Devices<'a> {
+    netlink: &'a Netlink,
+    known: BTreeMap<String, i32>,
+}
 
-impl Devices {
+impl Devices<'_> {
     /// The index of a device; `None` if there is none of this name.
     fn index(&mut self, name: &str) -> Option<i32> {
-        if let Some(index) = self.0.get(name) {
+        if let Some(index) = self.known.get(name) {
             return Some(*index);
         }
-        let index = sys::interface_index(name).ok()?;
-        self.0.insert(name.to_owned(), index);
+        let index = self.netlink.interface_index(name).ok()?;
+        self.known.insert(name.to_owned(), index);
         Some(index)
     }
 
@@ -294,6 +295,8 @@ mod tests {
 
     #[test]
     fn what_names_no_device_or_another_object_is_left_to_the_tool() {
+        let netlink = Netlink::open().unwrap();
+        let mut devices = Devices { netlink: &netlink, known: BTreeMap::new() };
         for (tool, line) in [
             ("ip", "link set dev no-such-device up"),
             ("ip", "addr add 10.0.0.1/32 dev no-such-device"),
@@ -304,10 +307,10 @@ mod tests {
             ("tc", "filter add dev lo egress matchall action drop"),
             ("ip", "qdisc add dev lo root handle 1: pfifo limit 1"),
         ] {
-            assert!(request(tool, line, &mut Devices::default()).is_none(), "{line}");
+            assert!(request(tool, line, &mut devices).is_none(), "{line}");
         }
         let line = "route add default via 10.0.0.2 dev lo advmss 1400";
-        assert!(request("ip", line, &mut Devices::default()).is_some());
+        assert!(request("ip", line, &mut devices).is_some());
     }
 
     #[test]

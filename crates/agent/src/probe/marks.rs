@@ -152,7 +152,7 @@ pub(super) fn measure(
     *at = (*at).max(sys::now()) + rest + monitored.rate.time_for(Bytes::new(3 * bytes)).as_nanos();
     prober.until(*at)?;
     let arrived = |tap: usize| all.iter().any(|f| tap == 2 * f.receiver + 1);
-    let seen: Vec<bool> = prober.seen().iter().filter(|p| arrived(p.tap)).map(|p| p.ce).collect();
+    let seen: Vec<bool> = prober.seen_of_train().iter().filter(|p| arrived(p.tap)).map(|p| p.ce).collect();
     let marked = seen.iter().filter(|ce| **ce).count();
     let share = (!seen.is_empty()).then(|| float(marked as u64) / float(seen.len() as u64));
     path.rows.push(row(&monitored.name, "marks", "share", None, share));

@@ -82,8 +82,7 @@ fn open<'a>(
         Ok(fd)
     };
     let sockets = [one(s, r)?, one(r, s)?];
-    let (poll, timer) = (sys::epoll().map_err(wrong)?, sys::timer().map_err(wrong)?);
-    sys::watch(poll.as_fd(), timer.as_fd(), libc::EPOLLIN | libc::EPOLLET, 0).map_err(wrong)?;
+    let timer = sys::timer().map_err(wrong)?;
     Ok(Prober {
         pace,
         segment: 0,
@@ -91,7 +90,6 @@ fn open<'a>(
         taps,
         sockets,
         to: [address(r), address(s)],
-        poll,
         timer,
     })
 }
@@ -194,7 +192,7 @@ fn back_to_back(
         *at = (*at).max(sys::now()) + rest + narrowest.time_for(Bytes::new(2 * n * mtu)).as_nanos();
         prober.until(*at)?;
         let (sent, arrived): (Vec<ProbePacket>, Vec<ProbePacket>) = prober
-            .seen()
+            .seen_of_train()
             .into_iter()
             .filter(|p| p.tap == 2 * s || p.tap == 2 * r + 1)
             .partition(|p| p.tap == 2 * s);

@@ -79,7 +79,6 @@ pub(super) struct Prober<'a> {
     pub(super) taps: &'a mut Taps,
     pub(super) sockets: [OwnedFd; 2],
     pub(super) to: [SocketAddrV4; 2],
-    pub(super) poll: OwnedFd,
     pub(super) timer: OwnedFd,
 }
 
@@ -88,11 +87,7 @@ impl Prober<'_> {
     pub(super) fn until(&mut self, at: u64) -> Result<(), Failure> {
         let wrong = |e: std::io::Error| format!("a timer: {e}");
         sys::set_timer(self.timer.as_fd(), at).map_err(wrong)?;
-        let mut events = Vec::new();
-        while sys::now() < at {
-            sys::wait(self.poll.as_fd(), &mut events).map_err(wrong)?;
-        }
-        Ok(())
+        sys::wait_readable(self.timer.as_fd(), -1).map_err(wrong).map(drop)
     }
 
     /// Sends a datagram of `len` bytes of IP from one end: 0 is the sender.
@@ -111,10 +106,15 @@ impl Prober<'_> {
         Ok(())
     }
 
-    /// The probes that have passed the taps since the last call.
-    pub(super) fn seen(&mut self) -> Vec<ProbePacket> {
+    /// The probes that have passed the taps since the last call, after a train of packets of the path's MTU.
+    pub(super) fn seen_of_train(&mut self) -> Vec<ProbePacket> {
         // An ICMP message about a packet that was too long is an error of the next call, which this one takes instead of the next probe.
         let _ = sys::get(self.sockets[0].as_fd(), libc::SOL_SOCKET, libc::SO_ERROR);
+        self.seen()
+    }
+
+    /// The probes that have passed the taps since the last call.
+    pub(super) fn seen(&mut self) -> Vec<ProbePacket> {
         let mut all = Vec::new();
         self.taps.drain(u64::MAX, |seen| {
             if matches!(seen.packet.content, Content::Udp { .. }) && seen.packet.envelope.to.port() == DISCARD

@@ -118,7 +118,8 @@ pub fn assemble(
     let header = &mut recording.header;
     env!("CARGO_PKG_VERSION").clone_into(&mut header.version);
     environment.name().clone_into(&mut header.substrate);
-    header.system = fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|t| t.trim().to_owned());
+    header.system =
+        tcpassay_linux::sys::read_text("/proc/sys/kernel/osrelease").ok().map(|t| t.trim().to_owned());
     header.seed = request.seed;
     header.case = case.recorded();
     header.complete =

@@ -71,7 +71,11 @@ pub fn prepare(
         namespaces.enter(place.ok_or_else(|| format!("tamper: there is no namespace `{netns}`"))?)?;
         build::batch(tool, std::slice::from_ref(line))?;
     }
-    let mut taps = Taps::default();
+    let mut taps = if environment.is_host() {
+        Taps::default()
+    } else {
+        Taps::of_guest().map_err(|e| format!("/dev/zero: {e}"))?
+    };
     let packets = ring_packets(case, environment);
     let points = tap_points(case, &topology, benchmark.map(|_| collect.unseen));
     for (number, (device, direction)) in points {

@@ -31,11 +31,7 @@ pub fn ethtool_words<const N: usize>(
 ) -> io::Result<()> {
     // SIOCETHTOOL of include/uapi/linux/sockios.h.
     const REQUEST: libc::c_ulong = 0x8946;
-    // SAFETY: all zeroes are a valid ifreq.
-    let mut request: libc::ifreq = unsafe { zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(interface.bytes()) {
-        *to = from.cast_signed();
-    }
+    let mut request = named_request(interface);
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     // SAFETY: the request points to the words, which outlive the call.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), REQUEST, &raw mut request) }).map(drop)
@@ -47,6 +43,25 @@ pub fn interface_index(name: &str) -> io::Result<i32> {
     // SAFETY: a NUL-terminated string.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     if index == 0 { Err(io::Error::last_os_error()) } else { Ok(index.cast_signed()) }
+}
+
+/// The index of an interface in the network namespace in which a socket was opened, which takes one system call instead of three.
+pub fn interface_index_by(socket: BorrowedFd, name: &str) -> io::Result<i32> {
+    let mut request = named_request(name);
+    // SAFETY: the kernel reads and writes one ifreq, which outlives the call.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFINDEX, &raw mut request) })?;
+    // SAFETY: the kernel has set this field of the union.
+    Ok(unsafe { request.ifr_ifru.ifru_ifindex })
+}
+
+/// A request about an interface, of whose name the kernel takes the first 15 bytes.
+fn named_request(interface: &str) -> libc::ifreq {
+    // SAFETY: all zeroes are a valid ifreq.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(interface.bytes()) {
+        *to = from.cast_signed();
+    }
+    request
 }
 
 /// A classic BPF program that drops every packet: `BPF_RET | BPF_K` of 0 (`linux/filter.h`).
