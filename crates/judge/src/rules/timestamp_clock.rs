@@ -3,7 +3,7 @@
 use super::names::SEGMENT_CONTENTS as NAME;
 use crate::finding::Findings;
 use crate::step::{Context, Step};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use tcpassay_units::Time;
 use tcpassay_wire::Flags;
 
@@ -12,20 +12,24 @@ const TOLERANCE: i64 = 15;
 /// Number of departures that are kept for the comparison.
 const KEPT: usize = 4096;
 
-/// A segment that left.
+/// What identifies a segment at both ends: sequence number, acknowledgment number and length.
+type Key = (u64, u64, u64);
+
+/// The latest of equal segments that left.
 #[derive(Clone, Copy, Debug)]
 struct Departure {
-    seq: u64,
-    ack: u64,
-    len: u64,
     at: Time,
     row: usize,
+    /// Number of equal segments among those that are kept.
+    equal: u32,
 }
 
 /// The clock of one sender.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TimestampClock {
-    departures: VecDeque<Departure>,
+    /// The segments that are kept, in order of departure.
+    order: VecDeque<Key>,
+    departures: BTreeMap<Key, Departure>,
     /// The timestamp and the time of transmission of the segment whose timestamp is the latest in relation to its time.
     known: Option<(u32, Time)>,
 }
@@ -33,16 +37,19 @@ pub(super) struct TimestampClock {
 impl TimestampClock {
     /// Processes a segment that this end sent.
     pub fn sent(&mut self, step: &Step<'_>) {
-        if self.departures.len() == KEPT {
-            self.departures.pop_front();
+        if self.order.len() == KEPT
+            && let Some(oldest) = self.order.pop_front()
+            && let Some(departure) = self.departures.get_mut(&oldest)
+        {
+            departure.equal -= 1;
+            if departure.equal == 0 {
+                self.departures.remove(&oldest);
+            }
         }
-        self.departures.push_back(Departure {
-            seq: step.seq(),
-            ack: step.event.ack.unwrap_or(0),
-            len: step.len(),
-            at: step.at(),
-            row: step.row,
-        });
+        let key = key(step);
+        self.order.push_back(key);
+        let equal = self.departures.get(&key).map_or(0, |before| before.equal) + 1;
+        self.departures.insert(key, Departure { at: step.at(), row: step.row, equal });
     }
 
     /// Processes the arrival of a segment of this sender at its peer. The log has the timestamps of arrivals.
@@ -54,11 +61,9 @@ impl TimestampClock {
         if !context.of_kernel() || !direct || paced || step.flags().any(Flags::SYN | Flags::RST) {
             return;
         }
-        let (seq, ack, len) = (step.seq(), step.event.ack.unwrap_or(0), step.len());
-        let same = |one: &&Departure| (one.seq, one.ack, one.len) == (seq, ack, len);
+        let segment = key(step);
         // Of several equal segments it is not known which one arrived.
-        let mut equal = self.departures.iter().filter(same);
-        let (Some(&left), None) = (equal.next(), equal.next()) else { return };
+        let Some(left) = self.departures.get(&segment).filter(|left| left.equal == 1) else { return };
         let Some((known, at)) = self.known else {
             self.known = Some((stamp, left.at));
             return;
@@ -74,6 +79,7 @@ impl TimestampClock {
                 step.of_receiver(context, NAME, "a timestamp of an earlier time").since(left.row, left.at);
             one.host = who;
             found.add(one, || {
+                let (seq, ack, _) = segment;
                 format!(
                     "{} sent a segment at {:#} (position {seq}, ACK {ack}) whose timestamp is {} ms older than its clock was then, compared with its \
                      other segments (RFC 7323 section 3.2).", context.who(step.peer), left.at, passed - went
@@ -81,6 +87,10 @@ impl TimestampClock {
             });
         }
     }
+}
+
+fn key(step: &Step<'_>) -> Key {
+    (step.seq(), step.event.ack.unwrap_or(0), step.len())
 }
 
 fn millis(at: Time) -> i64 {
