@@ -8,8 +8,11 @@ import pytest
 
 from tcpassay.errors import UserError
 from tcpassay.fixes import Fix
+from tcpassay.fixes.session import acting
 from tcpassay.fixes.variant import variant
 from tcpassay.plan.read import Plan, read
+from tcpassay.run.execute import Local, execute
+from tcpassay.run.session import Beginning, Session
 
 PLAN = """\
 name = "small"
@@ -83,6 +86,36 @@ def test_a_fix_may_be_another_substrate() -> None:
 def test_a_fix_without_a_meaning_is_refused_before_any_run(fix: Fix, message: str) -> None:
     with pytest.raises(UserError, match=message):
         variant(plan(), fix, None)
+
+
+RECEIVER = """\
+name = "receiver"
+
+[fixed]
+"app.duration" = "50ms"
+"link.delay" = "1ms"
+"stack.cc" = "dctcp"
+"stack.ecn" = "dctcp"
+"stack.dctcp_receiver" = "clear-timer"
+"queue.ecn_threshold" = "30KB"
+
+[axes]
+"queue.ecn_mark" = ["off", "data"]
+"""
+
+
+def test_a_receiver_of_marks_is_not_tried_again_in_cases_in_which_nothing_was_marked(tmp_path: Path) -> None:
+    made = plan(RECEIVER)
+    with Session.begin(made, tmp_path / "out", Beginning(), replace_=False) as session:
+        runs = execute(session, Local(1)).runs
+    marks = {str(run.case.triples["queue.ecn_mark"]): run.metrics["marks"] or 0 for run in runs}
+    assert marks["off"] == 0 < marks["data"]
+    fixed = variant(made, Fix.of("stack.dctcp_receiver", "immediate"), None)
+    assert len(fixed.before) == 2
+    assert [case.triples["queue.ecn_mark"] for case in acting(fixed, runs).before.values()] == ["data"]
+    # Another setting may have an effect without a mark.
+    other = variant(made, Fix.of("link.delay", "2ms"), None)
+    assert acting(other, runs) == other
 
 
 def verify(folder: Path, *fixes: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ from tcpassay import markdown, terminal
 from tcpassay.explain import Explanation
 from tcpassay.explain.page import drawn
 from tcpassay.explain.words import marks, neighbour_words, run_words
-from tcpassay.fixes.session import Fixed, History, effects, with_fix
+from tcpassay.fixes.session import NO_EFFECT_WITHOUT, Fixed, History, effects, with_fix
 from tcpassay.interface import METRICS
 from tcpassay.isolate import Cause
 from tcpassay.isolate.show import rate_text
@@ -138,6 +138,8 @@ def _explained(explanation: Explanation) -> Iterable[str]:
 
 def _fixed(history: History) -> Iterable[str]:
     yield "A case without the changed setting is the same with each fix and is not repeated."
+    for path in dict.fromkeys(one.fix.path for one in history.fixes if one.fix.path in NO_EFFECT_WITHOUT):
+        yield f"`{path}` has no effect in runs without `{NO_EFFECT_WITHOUT[path]}`, which are not repeated either."
     rows = [["none", str(len(history.found.runs)), str(len(history.faulty))]]
     for one in history.fixes:
         count = len({(run.case.id, run.seed) for run, _ in [*one.remaining, *one.new]})

@@ -6,7 +6,7 @@ OUT/<fix>    results of the cases that a fix changes
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,9 @@ from tcpassay.run.result import Result, Run
 from tcpassay.run.session import Beginning, Session
 
 PLAN: Final = "plan"
+NO_EFFECT_WITHOUT: Final = {"stack.dctcp_receiver": "marks"}
+"""For a setting the metric without which it has no effect in a run: receivers of DCTCP differ in what they do when the
+CE mark of arriving packets changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,8 @@ def verify(plan: Plan, chosen: frozenset[str] | None, fixes: Sequence[Fix], work
     made = History(_run(plan, chosen, PLAN, work))
     if made.faulty:
         folder = made.found.folder.path
-        made.isolation = isolate(folder, None, Options(jobs=work.jobs))
+        # The page shows the runs of the causes, not the smallest ones.
+        made.isolation = isolate(folder, None, Options(jobs=work.jobs, reduce=False))
         if made.isolation.stopped:
             raise KeyboardInterrupt
         made.explanations = [
@@ -117,7 +121,7 @@ def verify(plan: Plan, chosen: frozenset[str] | None, fixes: Sequence[Fix], work
             if cause.complete
         ]
     before = {(run.case.id, run.seed): set(effects(run)) for run in made.found.runs}
-    for one in variants:
+    for one in (acting(one, made.found.runs) for one in variants):
         result = _run(one.plan, one.ids, one.fix.folder, work)
         remaining: list[tuple[Run, Effect]] = []
         new: list[tuple[Run, Effect]] = []
@@ -127,6 +131,16 @@ def verify(plan: Plan, chosen: frozenset[str] | None, fixes: Sequence[Fix], work
                 (remaining if effect in there else new).append((run, effect))
         made.fixes.append(Fixed(one, result, remaining, new))
     return made
+
+
+def acting(one: Variant, runs: Sequence[Run]) -> Variant:
+    """The fix without the cases in whose runs the setting had no effect; unchanged if it had none in any run."""
+    metric = NO_EFFECT_WITHOUT.get(one.fix.path)
+    if metric is None:
+        return one
+    effective = {run.case.id for run in runs if run.metrics.get(metric) != 0}
+    before = {key: case for key, case in one.before.items() if case.id in effective}
+    return replace(one, before=before) if before else one
 
 
 def with_fix(run: Run, one: Fixed) -> Run | None:
