@@ -105,8 +105,7 @@ impl Core {
     #[inline(always)]
     pub(crate) fn send_draft(&mut self, route: &Route, ecn: Ecn, mss: u32, header: u32) -> PacketHandle {
         let to = self.egress_of(route.src);
-        let id = self.packets.take();
-        let packet = &mut self.packets[id];
+        let (id, packet) = self.packets.take();
         let handle = packet.address(id, route, ecn, mss, header);
         if self.dated {
             packet.created = self.now;
@@ -334,7 +333,8 @@ impl ElementContext {
     }
 
     /// Schedules this element, which has no pending event, at `at`, always behind all other events at that time.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each event")]
+    #[inline(always)]
     pub fn wake_at_last(&self, core: &mut Core, at: Time) {
         core.queue.add_last(self.source, at);
     }

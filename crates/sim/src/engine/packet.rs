@@ -287,7 +287,7 @@ impl Arena {
         let next = draft.next;
         *draft = packet;
         draft.next = next;
-        self.take()
+        self.take().0
     }
 
     /// The place that the next packet will occupy, with the contents of an earlier packet, to be overwritten.
@@ -302,12 +302,12 @@ impl Arena {
 
     /// Allocates the place that [`Arena::draft`] returned.
     #[inline]
-    pub(crate) fn take(&mut self) -> PacketId {
+    pub(crate) fn take(&mut self) -> (PacketId, &mut Packet) {
         count(&mut self.created, 1);
         let id = self.free;
         let slot = &mut self.slots[id.index()];
         self.free = std::mem::replace(&mut slot.next, PacketId::NONE);
-        id
+        (id, slot)
     }
 
     #[cold]

@@ -250,14 +250,12 @@ fn put(
     net: &mut Core,
     lines: &mut [Option<HostLine>],
     recorder: &mut HostRecorder,
-    Sending { ecn, mss, header }: Sending,
+    Sending { ecn, mss, header, len }: Sending,
 ) -> bool {
     let now = net.now();
-    let draft = net.draft();
     if recorder.each && recorder.captures {
-        recorder.capture(conn, conn.route.src, now, draft, ecn);
+        recorder.capture(conn, conn.route.src, now, net.draft(), ecn);
     }
-    let len = draft.len;
     conn.route.accecn = conn.tcp.counts_marks();
     let handle = net.send_draft(&conn.route, ecn, mss, header);
     if len > 0 {

@@ -22,6 +22,8 @@ use tcpassay_wire::{Ecn, Flags, Options, SackBlocks, Segment, Timestamps};
 
 impl Connection {
     /// A segment arrived from the network, with the ECN field of its IP header.
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
     pub fn on_segment(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
         count(&mut self.stats.segments_in, 1);
         self.clock = now;
@@ -39,6 +41,7 @@ impl Connection {
 
     /// A segment arrived into which the NIC merged `packets` packets with the same ECN field, 2 or more, each but the last with `size`
     /// bytes of payload.
+    #[inline(never)]
     pub fn on_merged(&mut self, now: Time, segment: &Segment, ecn: Ecn, packets: u16, size: u32) {
         self.recv.begin_merged(packets.into(), size.into());
         self.on_segment(now, segment, ecn);

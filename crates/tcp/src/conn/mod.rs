@@ -77,6 +77,8 @@ pub struct Sending {
     pub mss: u32,
     /// Bytes of its TCP header, options included.
     pub header: u32,
+    /// Bytes of its payload.
+    pub len: u32,
 }
 
 /// Whole new segments that leave at once ([`Connection::begin_burst`]).
@@ -94,7 +96,8 @@ pub struct Burst {
     stamps: Option<Timestamps>,
     /// The next one acknowledges what has arrived, and none has before.
     acknowledges: bool,
-    sending: Sending,
+    ecn: Ecn,
+    mss: u32,
 }
 
 impl Burst {

@@ -248,7 +248,8 @@ impl Connection {
             stamps: self.stamps(now),
             // SACK blocks do not fit into the segments: a separate ACK with them follows.
             acknowledges: !self.recv.has_blocks(),
-            sending: Sending { ecn, mss: self.send.mss32(), header: self.plain_header() },
+            ecn,
+            mss: self.send.mss32(),
         }
     }
 
@@ -256,7 +257,7 @@ impl Connection {
     #[expect(clippy::inline_always, reason = "once for each packet")]
     #[inline(always)]
     pub fn next_of_burst(&mut self, now: Time, burst: &mut Burst, out: &mut Segment) -> Sending {
-        let Sending { ecn, mss, header } = burst.sending;
+        let (ecn, mss) = (burst.ecn, burst.mss);
         let push = if burst.pushes & 1 == 0 { Flags::NONE } else { Flags::PSH };
         out.keep_stamps_only(burst.stamps);
         self.write_header(burst.next, burst.flags | push, mss, out);
@@ -268,7 +269,7 @@ impl Connection {
         burst.pushes >>= 1;
         burst.left -= 1;
         burst.flags = burst.flags.without(Flags::CWR);
-        self.sending(now, out, seq, ecn, header, false)
+        self.sending(now, out, seq, ecn, self.plain_header(), false)
     }
 
     /// Writes the header of a segment at position `seq`, whose options have been written.
@@ -498,7 +499,7 @@ impl Connection {
         if self.log.is_on() {
             self.log_out(now, segment, seq, ecn, retransmission);
         }
-        Sending { ecn, mss: self.send.mss32().max(1), header }
+        Sending { ecn, mss: self.send.mss32().max(1), header, len: segment.len }
     }
 
     #[cold]

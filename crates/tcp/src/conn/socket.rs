@@ -136,6 +136,7 @@ impl Connection {
     }
 
     /// Reads up to `n` bytes in order. Returns how many were read. May open the window enough for an ACK.
+    #[inline]
     pub fn read(&mut self, now: Time, n: Bytes) -> Bytes {
         self.cached_clock = now;
         Bytes::new(self.recv.read(now, n.get()))

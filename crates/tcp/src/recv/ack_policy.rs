@@ -172,7 +172,8 @@ impl AckPolicy {
     }
 
     /// In-order data arrived. `window` is the window that the last ACK announced, `rto` the sender's timeout in force.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
     pub(crate) fn data(&mut self, now: Time, len: u64, push: bool, window: u64, rto: Dur) {
         self.scheduled = true;
         self.measure(len, push);

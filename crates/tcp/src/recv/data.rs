@@ -265,7 +265,8 @@ impl Receiver {
     }
 
     /// Data have arrived in order up to `nxt`. Most segments neither measure a round trip nor end one.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
     fn measure(&mut self, now: Time, nxt: u64, by_timestamp: Option<Dur>) {
         if self.window.tunes() && (by_timestamp.is_some() || self.window.round_is_over(nxt)) {
             let end = self.round_end(nxt);

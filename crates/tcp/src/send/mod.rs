@@ -73,6 +73,7 @@ mod persist;
 mod pmtud;
 mod poll;
 mod recovery;
+mod ring;
 mod rtt;
 mod scoreboard;
 mod timers;

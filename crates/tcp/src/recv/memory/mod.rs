@@ -298,7 +298,8 @@ impl Memory {
     }
 
     /// `tcp_grow_window`: `len` bytes arrived in a packet that counts as `cost`. Returns whether the threshold rose.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
     fn grow(&mut self, len: u64, cost: u64, rcv_mss: u64) -> bool {
         self.clamp.min(self.free()) > self.threshold && self.open(len, cost, rcv_mss)
     }

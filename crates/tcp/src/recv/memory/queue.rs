@@ -100,7 +100,8 @@ impl Memory {
     }
 
     /// Appends `held` to the data in order, as a separate buffer.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once for each packet")]
+    #[inline(always)]
     pub(super) fn push(&mut self, held: QueuedBuffer) {
         self.used += held.cost;
         if self.has_unread() {

@@ -7,6 +7,7 @@
 //! FreeBSD's `sendbuf_max`.
 
 use crate::config::{Config, Skbs};
+use crate::send::ring::Ring;
 use std::collections::VecDeque;
 use tcpassay_units::{Bytes, Dur, Time};
 
@@ -14,7 +15,7 @@ use tcpassay_units::{Bytes, Dur, Time};
 const INITIAL: u64 = 64 << 10;
 
 /// A part of the unsent data: a record (`MSG_EOR`), or one of Linux's buffers. No segment contains data of two parts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Record {
     end: u64,
     /// PSH when its end is sent.
@@ -61,7 +62,7 @@ pub(in crate::send) struct SendBuffer {
     /// The last write had `MSG_MORE`, so its data are sent without PSH.
     quiet: bool,
     /// The unsent data, as far as they are divided, in order.
-    records: VecDeque<Record>,
+    records: Ring<Record>,
     /// Ends of the records of the application that may be outstanding, in order.
     record_ends: VecDeque<u64>,
     /// A write has just filled a buffer and is not complete: only one transmission now (`tcp_push_one`).
@@ -128,7 +129,7 @@ impl SendBuffer {
             fin: false,
             more: false,
             quiet: false,
-            records: VecDeque::new(),
+            records: Ring::new(),
             record_ends: VecDeque::new(),
             push_one: false,
             halt: false,

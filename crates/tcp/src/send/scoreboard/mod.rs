@@ -9,14 +9,13 @@
 //! Sources: RFC 2018, RFC 6675 section 4 (pipe, `IsLost`); Linux `tcp_input.c` for the flags.
 
 pub(super) mod loss_marking;
-mod ring;
 pub(super) mod sent;
 mod super_segment;
 
 use super::delivery::{Delivered, Run};
+use super::ring::Ring;
 use crate::messages::Span;
 use arrayvec::ArrayVec;
-use ring::Ring;
 use sent::{APP, EVER, FIN, JOINED, JUDGED, LOST, PART, PUSH, RETX, SACKED, Sent, Snapshot};
 use std::collections::VecDeque;
 use tcpassay_units::Time;

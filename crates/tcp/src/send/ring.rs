@@ -1,4 +1,4 @@
-//! A queue of records in a ring whose size is a power of two.
+//! A queue of records in a ring whose size is a power of two: of the scoreboard, and of the send buffer.
 //!
 //! As `VecDeque`, but several entries are removed at the front in one step, and a place is found without a comparison.
 
@@ -6,7 +6,7 @@ use std::ops::{Index, IndexMut};
 
 /// The queue. `T` is small and plain: places that hold nothing hold defaults.
 #[derive(Clone, Debug)]
-pub(super) struct Ring<T> {
+pub(in crate::send) struct Ring<T> {
     /// The number of places is a power of two.
     places: Vec<T>,
     /// Place of the first entry.
@@ -44,6 +44,15 @@ impl<T: Copy + Default> Ring<T> {
         self.get(0)
     }
 
+    pub fn back(&self) -> Option<&T> {
+        self.get(self.len.wrapping_sub(1))
+    }
+
+    pub fn back_mut(&mut self) -> Option<&mut T> {
+        let last = self.len.checked_sub(1)?;
+        Some(&mut self[last])
+    }
+
     pub fn front_mut(&mut self) -> Option<&mut T> {
         if self.len == 0 { None } else { Some(&mut self[0]) }
     }
@@ -63,6 +72,14 @@ impl<T: Copy + Default> Ring<T> {
         self.places.rotate_left(self.head);
         self.head = 0;
         self.places.resize(2 * self.places.len(), T::default());
+    }
+
+    /// Takes out the first entry.
+    #[inline]
+    pub fn pop_front(&mut self) -> Option<T> {
+        let first = *self.front()?;
+        self.drop_front(1);
+        Some(first)
     }
 
     /// Drops the first `n` entries; there are at least `n`.
@@ -147,6 +164,7 @@ mod tests {
         Drop(usize),
         Insert(usize, u32),
         Remove(usize),
+        Pop,
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -155,6 +173,7 @@ mod tests {
             1 => (0usize..6).prop_map(Step::Drop),
             1 => (0usize..40, any::<u32>()).prop_map(|(i, x)| Step::Insert(i, x)),
             1 => (0usize..40).prop_map(Step::Remove),
+            1 => Just(Step::Pop),
         ]
     }
 
@@ -182,8 +201,10 @@ mod tests {
                         prop_assert_eq!(Some(ring.remove(i)), deque.remove(i));
                     }
                     Step::Remove(_) => {}
+                    Step::Pop => prop_assert_eq!(ring.pop_front(), deque.pop_front()),
                 }
-                prop_assert_eq!(ring.front(), deque.front());
+                prop_assert_eq!((ring.front(), ring.back()), (deque.front(), deque.back()));
+                prop_assert_eq!(ring.back_mut(), deque.back_mut());
                 prop_assert!(ring.iter().eq(deque.iter()));
             }
         }
