@@ -52,6 +52,7 @@ LONG = {
     "find-dctcp-bug": "minutes of CPU on a kernel; tests/isolate and tests/kernel run parts of it",
     "kernel-coverage": "a minute of CPU on a kernel; `make history` runs it (docs/quality-history.md)",
     "kernel-windows": "a minute of CPU on a kernel; `make history` runs it (docs/quality-history.md)",
+    "rack-regions": "minutes of CPU; the pages of the rack tests have its result (tools/regions.py)",
     "stacks-pytcp": "minutes of CPU; PyTCP needs one or two milliseconds for a packet",
     "demo-kernel": "over three minutes of CPU; docs/kernel-measured.md has its result, rate-limiter-kernel its core",
 }
