@@ -138,6 +138,8 @@ pub enum WindowMove {
     Grew,
     /// It is smaller, because data are unread.
     Shrank,
-    /// The same, and less than half of the buffer is free, which ends quick ACKs in Linux (`__tcp_select_window`).
+    /// It is as large, and one quick ACK less is left, because it did not rise before.
+    Spent,
+    /// The same as [`WindowMove::Shrank`], and less than half of the buffer is free, which ends quick ACKs in Linux (`__tcp_select_window`).
     Tight,
 }

@@ -1,10 +1,12 @@
 //! The ends of a capture: their packets, and why some of them cannot be followed.
 
+use super::order::{Stream, order};
+use super::packet::CapturedPacket;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use tcpassay_capture::{Analysis, AnalysisOptions, CLOCK_DISORDER, ConnectionFacts, Place, Reader};
 use tcpassay_units::{Dur, SeqNum, Time};
-use tcpassay_wire::{Ecn, Flags, Layout, Segment};
+use tcpassay_wire::{Flags, Layout, Segment};
 
 /// An end at which a capture was taken answers sooner than this at least once.
 const PROMPT: Dur = Dur::from_micros(500);
@@ -24,25 +26,6 @@ pub struct Options {
     pub host: Option<IpAddr>,
     /// Within this time an end acts that should act at once. `None`: it follows from the fastest answer of the end.
     pub acts_within: Option<Dur>,
-}
-
-/// A packet of a connection.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct CapturedPacket {
-    /// When it passed, since the first packet of the capture.
-    pub at: Time,
-    /// Its number in the capture, from 1.
-    pub frame: u64,
-    /// The end sent it; otherwise it arrived.
-    pub sent: bool,
-    /// Its header.
-    pub segment: Segment,
-    /// The ECN field of its IP header.
-    pub ecn: Ecn,
-    /// The captured bytes end inside of its options.
-    pub cut: bool,
-    /// Which of [`Layout::ALL`] its options may have.
-    pub layouts: [bool; 2],
 }
 
 /// One end of a connection of a capture.
@@ -178,7 +161,7 @@ fn one(
         until,
         acts_within: options.acts_within.unwrap_or(usual),
         queued: None,
-        is_incomplete: facts.counters.iter().any(|half| half.unseen_bytes > 0),
+        is_incomplete: false,
         refused: refused.map(str::to_owned),
     };
     if made.refused.is_none() {
@@ -190,12 +173,49 @@ fn one(
             CapturedPacket { at, sent: *from == end, ..*p }
         };
         made.packets = packets.iter().map(in_order).collect();
-        for instant in made.packets.chunk_by_mut(|a, b| a.at == b.at) {
-            order(instant);
-        }
+        reorder(&mut made.packets);
         made.queued = goes_back(&made.packets);
+        let local =
+            facts.ends.iter().all(|end| end.ip().is_loopback()) || facts.ends[0].ip() == facts.ends[1].ip();
+        if options.host.is_none() && !local && answered_at_once(&made.packets) {
+            made.refused = Some("the capture was taken at the other end".to_owned());
+        }
+        made.is_incomplete = [false, true].iter().any(|sent| lacks_bytes(&made.packets, *sent));
     }
     made
+}
+
+/// Puts the packets of each instant in order.
+fn reorder(packets: &mut [CapturedPacket]) {
+    let mut arrived = Stream::default();
+    for instant in packets.chunk_by_mut(|a, b| a.at == b.at) {
+        order(instant, &mut arrived);
+    }
+}
+
+/// Whether bytes of the direction `sent` are acknowledged that the packets before do not have.
+fn lacks_bytes(packets: &[CapturedPacket], sent: bool) -> bool {
+    let mut stream = Stream::default();
+    packets.iter().any(|packet| {
+        if packet.sent == sent {
+            stream.passes(&packet.segment);
+            return false;
+        }
+        packet.segment.flags.has(Flags::ACK) && stream.lacks(packet.segment.ack) > 0
+    })
+}
+
+/// Whether data are acknowledged at the instant at which they leave, which is the case where they arrive.
+fn answered_at_once(packets: &[CapturedPacket]) -> bool {
+    let mut left: Option<(SeqNum, Time)> = None;
+    packets.iter().any(|packet| {
+        let segment = &packet.segment;
+        if packet.sent && segment.len > 0 {
+            left = Some((segment.end(), packet.at));
+        }
+        let answers = !packet.sent && segment.flags.has(Flags::ACK);
+        answers && left == Some((segment.ack, packet.at))
+    })
 }
 
 /// The first packet that left with an older ACK field than one before it.
@@ -213,37 +233,6 @@ fn goes_back(packets: &[CapturedPacket]) -> Option<u64> {
         latest = Some(ack);
     }
     None
-}
-
-/// Puts the packets of one instant in order: what arrived comes first, because it may be the cause of what left, but not what arrived after the
-/// data that a segment acknowledges.
-fn order(instant: &mut [CapturedPacket]) {
-    if instant.len() < 2 {
-        return;
-    }
-    instant.sort_by_key(|packet| packet.sent);
-    let left = instant.partition_point(|packet| !packet.sent);
-    let mut made = Vec::with_capacity(instant.len());
-    let mut next = 0;
-    for (number, sent) in instant[left..].iter().enumerate() {
-        let waiting = &instant[next..left];
-        let covers =
-            |packet: &&CapturedPacket| packet.segment.end() == sent.segment.ack && packet.segment.len > 0;
-        // After the data that it acknowledges; of copies of them, after all if there are fewer answers than copies.
-        let first = waiting.iter().find(covers).map(|packet| packet.segment.seq);
-        let copy = |packet: &CapturedPacket| Some(packet.segment.seq) == first;
-        let copies = waiting.iter().filter(|packet| copy(packet)).count();
-        let answers = &instant[left + number..];
-        let answers = answers.iter().filter(|answer| answer.segment.ack == sent.segment.ack).count();
-        let place =
-            if answers < copies { waiting.iter().rposition(copy) } else { waiting.iter().position(copy) };
-        let last = place.map_or(left, |place| next + place + 1);
-        made.extend_from_slice(&instant[next..last]);
-        next = last;
-        made.push(*sent);
-    }
-    made.extend_from_slice(&instant[next..left]);
-    instant.copy_from_slice(&made);
 }
 
 /// Why an end cannot be followed at all.

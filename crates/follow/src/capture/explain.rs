@@ -1,7 +1,7 @@
 //! How the first difference of an end reads.
 
-use super::end::CapturedPacket;
 use super::hypothesis::{Due, Hypothesis};
+use super::packet::CapturedPacket;
 use super::sender::Fault;
 use crate::candidate::Candidate;
 use crate::difference::{Difference, shown};

@@ -1,9 +1,10 @@
 //! The follower of an end of a capture: hypotheses process its packets until the last one contradicts them.
 
-use super::end::{CapturedEnd, CapturedPacket};
+use super::end::CapturedEnd;
 use super::explain::{Found, Told};
 use super::foresight::{after_growth, moves, next_sent, unread};
-use super::hypothesis::{Due, Held, Hypothesis, Way, merged};
+use super::hypothesis::{Due, Hypothesis, Way};
+use super::packet::CapturedPacket;
 use super::profile::with_syn;
 use super::sender::Bounds;
 use crate::compare::compare;
@@ -22,8 +23,10 @@ const FEW: usize = 4;
 /// which it then tries all of them.
 const SAVED: usize = 32;
 const BEYOND: usize = 64;
-/// A timer may fire earlier or later by this: a tick of 250 Hz, and the time since the tick before.
-const TIMER: Dur = Dur::from_millis(5);
+/// A timer may fire earlier or later by this: a tick of 250 Hz, the time since the tick before, and the tick by which an estimate in ticks is off.
+const TIMER: Dur = Dur::from_millis(9);
+/// An arrival has an ACK sent at once if its timer is to fire within a quarter of its time (`tcp_send_delayed_ack`).
+const CHECK: Dur = Dur::from_millis(10);
 /// The fields of a segment that the receiver of the end determines.
 const JUDGED: [&str; 5] = ["acknowledgment number", "ECE", "timestamps", "TSecr", "SACK blocks"];
 /// The controller, which decides nothing here.
@@ -55,10 +58,24 @@ pub struct CaptureOutcome {
     pub first: Option<(u64, Difference)>,
     /// Why it was not followed to the end without a difference.
     pub stop: Option<Stop>,
+    /// A setting of the end that its packets show, other than the default of the profile.
+    pub setting: Option<&'static str>,
 }
 
-/// Follows an end with the settings of a profile.
+/// Follows an end with the settings of a profile. A Linux that reports no duplicates may have switched that off.
 pub fn follow(end: &CapturedEnd, profile: &Config) -> CaptureOutcome {
+    let outcome = follow_with(end, profile);
+    if outcome.first.is_none() || !profile.dsack || !profile.flavor.is_linux() {
+        return outcome;
+    }
+    let silent = follow_with(end, &Config { dsack: false, ..profile.clone() });
+    if silent.first.is_some() {
+        return outcome;
+    }
+    CaptureOutcome { setting: Some("net.ipv4.tcp_dsack = 0"), ..silent }
+}
+
+fn follow_with(end: &CapturedEnd, profile: &Config) -> CaptureOutcome {
     if let Some(why) = &end.refused {
         let stop = Stop { frame: None, why: why.clone() };
         return CaptureOutcome { stop: Some(stop), ..empty(end) };
@@ -100,6 +117,7 @@ fn empty(end: &CapturedEnd) -> CaptureOutcome {
         arrivals: 0,
         first: None,
         stop: None,
+        setting: None,
     }
 }
 
@@ -111,24 +129,24 @@ struct Place {
     bounds: Bounds,
 }
 
-struct Run<'a> {
-    end: &'a CapturedEnd,
-    all: Vec<Hypothesis>,
+pub(super) struct Run<'a> {
+    pub(super) end: &'a CapturedEnd,
+    pub(super) all: Vec<Hypothesis>,
     /// The row before which all possibilities are tried, not only the usual ones.
-    wide_until: usize,
-    outcome: CaptureOutcome,
+    pub(super) wide_until: usize,
+    pub(super) outcome: CaptureOutcome,
     /// Initial sequence numbers of the end and its peer.
     initial: (SeqNum, SeqNum),
     /// For arrivals, how the window of the next segment that leaves compares with that of the last one.
-    moves: Vec<WindowMove>,
+    pub(super) moves: Vec<WindowMove>,
     /// For arrivals, whether the window has just grown.
-    after_growth: Vec<bool>,
+    pub(super) after_growth: Vec<bool>,
     /// For each packet, whether the windows around it show that data are unread.
-    unread: Vec<bool>,
+    pub(super) unread: Vec<bool>,
     /// For each packet, the next one that leaves.
     next_sent: Vec<Option<usize>>,
     /// The largest window that was announced so far, which the buffer holds at least.
-    largest: u64,
+    pub(super) largest: u64,
     /// The window that each packet announces, in bytes.
     windows: Vec<u64>,
     /// The profile is one of Linux, whose functions a reason names.
@@ -320,10 +338,12 @@ impl<'a> Run<'a> {
 
     /// Hypotheses that cannot be told apart by what they do next are one; those with the fewest unusual choices come first.
     fn merge(&mut self, most: usize) {
-        self.all.sort_by_key(|one| one.unusual);
+        self.all.sort_by_key(|one| (one.unusual, one.odd));
         let mut kept: Vec<Hypothesis> = Vec::with_capacity(self.all.len());
         for one in std::mem::take(&mut self.all) {
-            if kept.len() < most && !kept.iter().any(|other| other.is_like(&one)) {
+            if let Some(like) = kept.iter_mut().find(|other| other.is_like(&one)) {
+                like.odd = like.odd.min(one.odd);
+            } else if kept.len() < most {
                 kept.push(one);
             }
         }
@@ -381,88 +401,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A segment arrives.
-    fn arrives(&mut self, row: usize, mut one: Hypothesis) {
-        let (packet, within) = (self.end.packets[row], self.end.acts_within);
-        let until = packet.at.saturating_add(within);
-        let (segment, ecn) = (packet.segment, packet.ecn);
-        let size = one.conn.segment_size().get().max(1);
-        let packets = u16::try_from(u64::from(segment.len).div_ceil(size).max(1)).unwrap_or(u16::MAX);
-        let size = segment.len.min(u32::try_from(size).unwrap_or(u32::MAX));
-        let arrival = Held { segment, ecn, packets, size, moved: self.moves[row], until };
-        if let Some(held) = one.held.take() {
-            if let Some(both) = merged(&held, &arrival) {
-                self.processes(row, &one, &both);
-            }
-            one.arrives(packet.at, &held, Way::USUAL, within);
-        }
-        self.processes(row, &one, &arrival);
-    }
-
-    /// An arrival is processed now in the ways in which it may be, or later.
-    fn processes(&mut self, row: usize, one: &Hypothesis, arrival: &Held) {
-        let (packet, within) = (self.end.packets[row], self.end.acts_within);
-        let has_data = arrival.segment.len > 0;
-        let soon = packet.at.saturating_add(within);
-        let next = self.end.packets.get(row + 1).filter(|next| next.at <= soon);
-        let carries =
-            |next: &CapturedPacket| next.sent && (next.segment.len > 0 || next.segment.flags.has(Flags::FIN));
-        let data_next = next.is_some_and(carries);
-        let mut usual = one.clone();
-        usual.arrives(packet.at, arrival, Way::USUAL, within);
-        let acknowledged = usual.due.len() > one.due.len();
-        self.all.push(usual);
-        let owes = |moved| {
-            arrival.moved != WindowMove::Shrank && matches!(moved, WindowMove::Shrank | WindowMove::Tight)
-        };
-        let mut tries = |moved: WindowMove, reads: bool, waits: bool, unusual: u32| {
-            let mut made = one.clone();
-            made.arrives(packet.at, &Held { moved, ..*arrival }, Way { reads, waits }, within);
-            made.owes_read |= owes(moved);
-            made.unusual += unusual;
-            self.all.push(made);
-        };
-        if acknowledged && data_next {
-            tries(arrival.moved, true, true, 0);
-        }
-        // What leaves next may have been made before this arrival was processed.
-        let crosses =
-            next.is_some_and(|next| next.sent && arrival.segment.end().distance(next.segment.ack) > 0);
-        let wide = row < self.wide_until;
-        let later = has_data && next.is_some() && (acknowledged && wide || crosses);
-        if wide && has_data {
-            // An application that has not read yet goes on not to read.
-            let first = u32::from(!one.owes_read);
-            if arrival.moved == WindowMove::Grew {
-                tries(WindowMove::Kept, true, false, 1);
-            } else if self.after_growth[row] {
-                tries(WindowMove::Grew, true, false, 1);
-            }
-            if arrival.moved == WindowMove::Shrank {
-                tries(WindowMove::Kept, true, false, 1);
-                tries(WindowMove::Shrank, false, false, 0);
-                if self.unread[row] {
-                    tries(WindowMove::Tight, false, false, 1);
-                }
-            } else {
-                tries(arrival.moved, false, false, 1);
-            }
-            if acknowledged && arrival.moved != WindowMove::Shrank {
-                tries(WindowMove::Shrank, false, false, 2 * first);
-                if self.unread[row] {
-                    tries(WindowMove::Tight, false, false, 3 * first);
-                }
-            }
-        }
-        if later && packet.at <= arrival.until {
-            let mut later = one.clone();
-            later.held = Some(*arrival);
-            // More that wait with the first one are no further choice.
-            later.unusual += u32::from(arrival.segment.seq == packet.segment.seq);
-            self.all.push(later);
-        }
-    }
-
     /// A segment leaves.
     fn leaves(&mut self, row: usize, one: Hypothesis) {
         let (packet, within) = (self.end.packets[row], self.end.acts_within);
@@ -514,7 +452,8 @@ impl<'a> Run<'a> {
             self.dies(one, Found { row, at: packet.at, kind, sent, due: None });
             return;
         }
-        if one.due.is_empty() && !one.owes_read && one.next() <= packet.at.saturating_add(TIMER) {
+        let slack = if packet.at.since(one.now) <= within { TIMER + CHECK } else { TIMER };
+        if one.due.is_empty() && !one.owes_read && one.next() <= packet.at.saturating_add(slack) {
             let timer = one.next();
             one.fires(timer, packet.at, packet.at.saturating_add(within));
         }
@@ -550,7 +489,14 @@ impl<'a> Run<'a> {
     /// The segment that left is compared with the one that the model would have sent.
     fn compared(&mut self, row: usize, mut one: Hypothesis, due: Due, role: Role) {
         let packet = &self.end.packets[row];
-        let fields = differing((&packet.segment, packet.ecn), &due);
+        let mut fields = differing((&packet.segment, packet.ecn), &due);
+        if let Some(held) = one.held.filter(|_| self.is_linux && fields == ["TSecr"]) {
+            // What `tcp_ack` sends leaves after the echo of the arrival was stored, and before its data are taken.
+            let echo = packet.segment.options.timestamps.map(|stamps| stamps.ecr);
+            if echo == held.segment.options.timestamps.map(|stamps| stamps.val) {
+                fields.clear();
+            }
+        }
         if fields.is_empty() {
             one.conn.observe_window(&packet.segment);
             one.settles(packet.at);

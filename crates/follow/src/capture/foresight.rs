@@ -1,11 +1,13 @@
 //! What the packets behind one tell about it: the next segment that leaves, and its window.
 
-use super::end::CapturedPacket;
+use super::packet::CapturedPacket;
 use tcpassay_tcp::WindowMove;
 use tcpassay_wire::Flags;
 
 /// Windows that count as those around a packet.
 const RECENT: usize = 16;
+/// Shorter segments do not let the window grow (`tcp_grow_window`).
+const GROWS_FROM: u32 = 128;
 
 /// For each packet, the next one that leaves.
 pub(super) fn next_sent(packets: &[CapturedPacket]) -> Vec<Option<usize>> {
@@ -20,7 +22,8 @@ pub(super) fn next_sent(packets: &[CapturedPacket]) -> Vec<Option<usize>> {
     made
 }
 
-/// For each arrival, how the window of the next segment that leaves compares with that of the last one.
+/// For each arrival, how the window of the next segment that leaves compares with that of the last one. Only data of some length let
+/// Linux's window grow (`tcp_event_data_recv`).
 pub(super) fn moves(
     packets: &[CapturedPacket],
     windows: &[u64],
@@ -34,8 +37,8 @@ pub(super) fn moves(
         } else if let (Some(before), Some(next)) = (before, next_sent[row]) {
             made[row] = match windows[next].cmp(&before) {
                 std::cmp::Ordering::Less => WindowMove::Shrank,
-                std::cmp::Ordering::Equal => WindowMove::Kept,
-                std::cmp::Ordering::Greater => WindowMove::Grew,
+                std::cmp::Ordering::Greater if packets[row].segment.len >= GROWS_FROM => WindowMove::Grew,
+                std::cmp::Ordering::Equal | std::cmp::Ordering::Greater => WindowMove::Kept,
             };
         }
     }

@@ -8,6 +8,8 @@ use tcpassay_wire::{Ecn, Flags, Segment};
 
 /// Entries of the log that are kept to explain a difference.
 const KEPT: usize = 64;
+/// The largest memory of a packet without its payload.
+const PACKET: u64 = 2304;
 /// The segments that are sent for one event; more are those of a fault of the model.
 const MOST: usize = 64;
 
@@ -57,6 +59,10 @@ pub(super) struct Hypothesis {
     pub waits: bool,
     /// Data are unread, so that the window would be smaller than the capture shows the next one: a read comes before it.
     pub owes_read: bool,
+    /// How often the number of quick ACKs was one more or less than the windows show.
+    pub odd: u32,
+    /// The memory that unread data may take at most.
+    pub unread: u64,
     /// Choices that were not the usual ones, since nothing was pending.
     pub unusual: u32,
     pub log: Option<VecDeque<LogEntry>>,
@@ -72,6 +78,8 @@ impl Hypothesis {
             held: None,
             waits: false,
             owes_read: false,
+            odd: 0,
+            unread: 0,
             unusual: 0,
             log,
             now,
@@ -104,6 +112,7 @@ impl Hypothesis {
             self.conn.on_segment(now, &held.segment, held.ecn);
         }
         self.conn.observe_window_move(held.moved);
+        self.unread += memory(held);
         self.waits = way.waits;
         if !way.waits {
             self.acknowledge(now, within);
@@ -117,6 +126,7 @@ impl Hypothesis {
     pub fn reads(&mut self, now: Time, within: Dur) {
         let bytes = self.conn.readable();
         self.owes_read = false;
+        self.unread = 0;
         if !bytes.is_zero() {
             let _ = self.conn.read(now, bytes);
             if !self.waits {
@@ -143,6 +153,7 @@ impl Hypothesis {
         if self.due.is_empty() && self.held.is_none() && !self.waits && self.next() == Time::MAX {
             let bytes = self.conn.readable();
             let _ = self.conn.read(now, bytes.min(Bytes::MAX));
+            self.unread = 0;
             self.acknowledge(now, Dur::ZERO);
             self.unusual = 0;
         }
@@ -155,6 +166,14 @@ impl Hypothesis {
             && self.due == other.due
             && self.held == other.held
             && self.conn.receives_like(&other.conn)
+    }
+}
+
+/// The memory that an arrival takes at most: drivers of network cards take up to twice the payload, and a page with two headers for each packet.
+pub(super) fn memory(arrival: &Held) -> u64 {
+    match arrival.segment.len {
+        0 => 0,
+        len => 2 * u64::from(len) + PACKET * u64::from(arrival.packets),
     }
 }
 

@@ -6,22 +6,29 @@
 //!
 //! | module | what |
 //! | --- | --- |
+//! | `packet` | a packet |
 //! | `end` | the ends of a capture, with their packets and why they cannot be followed |
+//! | `order` | the order of the packets of one instant |
 //! | `profile` | the settings of a profile, as far as the handshake of a connection tells them |
 //! | `hypothesis` | one possibility: a connection, and what it sends that the capture has not shown yet |
 //! | `follow` | follows one end up to the first difference |
+//! | `arrival` | the ways in which an end may process a segment that arrives |
 //! | `foresight` | what the packets behind one tell about it |
 //! | `explain` | how a difference reads |
 //! | `sender` | what the sender of an end may not do |
 
+mod arrival;
 mod end;
 mod explain;
 mod follow;
 mod foresight;
 mod hypothesis;
+mod order;
+mod packet;
 mod profile;
 mod sender;
 
-pub use end::{CapturedEnd, CapturedEnds, CapturedPacket, Options, read};
+pub use end::{CapturedEnd, CapturedEnds, Options, read};
 pub use follow::{CaptureOutcome, Stop, follow};
+pub use packet::CapturedPacket;
 pub use profile::{PROFILES, Unknown, profile};

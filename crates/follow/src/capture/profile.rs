@@ -55,6 +55,10 @@ pub(super) fn with_syn(config: &mut Config, syn: &Segment, ecn: Ecn) {
     config.sack = options.sack_permitted;
     config.timestamps = options.timestamps.is_some();
     config.window_scale = options.window_scale.is_some();
+    if syn.window < u16::MAX {
+        // The first window, by which Linux counts quick ACKs. The largest one may stand for more (Linux since 6.10).
+        config.recv_buffer = RecvBuffer::Fixed(Bytes::new(syn.window.into()));
+    }
     // A SYN offers ECN by both flags, a SYN-ACK accepts it by ECE (RFC 3168 section 6.1.1). With DCTCP both are ECN-capable in Linux.
     let offers = if syn.flags.has(Flags::ACK) { Flags::ECE } else { Flags::ECE | Flags::CWR };
     config.ecn = match (syn.flags.has(offers), ecn) {

@@ -1,6 +1,6 @@
 //! What the sender of an end may not do, whatever its application wrote: bounds of the profile.
 
-use super::end::CapturedPacket;
+use super::packet::CapturedPacket;
 use tcpassay_tcp::{Config, Connection};
 use tcpassay_units::{Dur, SeqNum, Time};
 use tcpassay_wire::Flags;
@@ -28,6 +28,10 @@ pub(super) struct Bounds {
     high: SeqNum,
     /// A duplicate ACK or a SACK block arrived since `una` moved, or the window was closed: a loss may be known.
     evidence: bool,
+    /// Without SACK, duplicate ACKs show losses up to here, also after a part is acknowledged (`tcp_remove_reno_sacks`).
+    doubtful: Option<SeqNum>,
+    /// Whether the connection has SACK.
+    sack: bool,
     /// A retransmission left; nothing is judged before this is acknowledged.
     repairs: Option<SeqNum>,
 }
@@ -37,7 +41,16 @@ impl Bounds {
     pub fn new(config: &Config, iss: SeqNum) -> Bounds {
         let first = iss + 1;
         let initial = u64::from(config.initial_window);
-        Bounds { initial, first, una: first, high: first, evidence: false, repairs: None }
+        Bounds {
+            initial,
+            first,
+            una: first,
+            high: first,
+            evidence: false,
+            doubtful: None,
+            sack: config.sack,
+            repairs: None,
+        }
     }
 
     /// A packet passes. `conn` has processed those before it.
@@ -78,12 +91,16 @@ impl Bounds {
         let moved = segment.ack.distance(self.una);
         if moved > 0 {
             self.una = segment.ack;
-            self.evidence = false;
+            self.doubtful = self.doubtful.filter(|until| self.una.distance(*until) < 0);
+            self.evidence = self.doubtful.is_some();
             if self.repairs.is_some_and(|until| self.una.distance(until) >= 0) {
                 self.repairs = None;
             }
         }
         let duplicate = moved == 0 && segment.len == 0 && self.high != self.una;
+        if duplicate && !self.sack {
+            self.doubtful = Some(self.high);
+        }
         self.evidence |= duplicate || !segment.options.sack.is_empty() || segment.window == 0;
     }
 }

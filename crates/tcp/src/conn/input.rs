@@ -298,8 +298,10 @@ impl Connection {
             self.refuse(now, "no timestamp");
             return false;
         };
-        if !self.ts.fails_paws(now, self.rules.stamp_life, t.val) || self.is_disordered_ack(segment, span, t)
-        {
+        // The third segment of a handshake is not given the window (`tcp_check_req`).
+        let window = if self.state == State::SynReceived { 0 } else { self.rules.paws_window };
+        let fails = self.ts.fails_paws(now, self.rules.stamp_life, t.val.wrapping_add(window));
+        if !fails || self.is_disordered_ack(segment, span, t) {
             return self.echoes_a_syn_ack(now, segment);
         }
         self.refuse(now, "paws");

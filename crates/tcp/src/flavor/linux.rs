@@ -95,6 +95,7 @@ pub(super) const RULES: Rules = Rules {
         fin_in_dsack: true,
         throttles_answers_without_data: true,
         accepts_disordered_acks: true,
+        paws_window: 1,
         accepts_from_last_ack: true,
         bounds_old_acks_by_acked: true,
         window_update: WindowUpdate::NewOrLarger,

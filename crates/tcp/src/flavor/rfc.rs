@@ -106,6 +106,7 @@ pub(super) const RULES: Rules = Rules {
         throttles_answers_without_data: false,
         accepts_disordered_acks: false,
         ignores_late_acks: false,
+        paws_window: 0,
         stamp_life: Dur::from_secs(24 * 86_400),
         checks_echo_of_third_segment: false,
         accepts_from_last_ack: false,

@@ -305,6 +305,8 @@ pub(crate) struct ConnRules {
     pub accepts_disordered_acks: bool,
     /// An ACK without data from below RCV.NXT that fails PAWS is not answered (`tcp_disordered_ack_check`).
     pub ignores_late_acks: bool,
+    /// PAWS accepts timestamps that are older than TS.Recent by at most this (`TCP_PAWS_WINDOW`); they do not replace it.
+    pub paws_window: u32,
     /// PAWS applies for this time after TS.Recent was set (RFC 7323 section 5.5).
     pub stamp_life: Dur,
     /// The segment that ends the handshake must echo a timestamp of a SYN-ACK, or none (`tcp_check_req`).

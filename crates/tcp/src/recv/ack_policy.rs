@@ -264,6 +264,11 @@ impl AckPolicy {
         self.quick = 0;
     }
 
+    /// One quick ACK less is left.
+    pub(crate) fn spend_quick(&mut self) {
+        self.quick = self.quick.saturating_sub(1);
+    }
+
     /// The window can be opened further: Linux sends one more quick ACK (`tcp_grow_window`).
     #[inline]
     pub(crate) fn window_grew(&mut self) {

@@ -10,13 +10,16 @@ impl Receiver {
 
     pub(crate) fn observe_window_move(&mut self, moved: WindowMove) {
         match moved {
-            WindowMove::Kept | WindowMove::Grew => self.window.observe_size(u64::MAX >> 16),
+            WindowMove::Kept | WindowMove::Grew | WindowMove::Spent => {
+                self.window.observe_size(u64::MAX >> 16);
+            }
             WindowMove::Shrank | WindowMove::Tight => {
                 self.window.observe_size(self.edge.saturating_sub(self.read));
             }
         }
         match moved {
             WindowMove::Grew => self.acks.window_grew(),
+            WindowMove::Spent => self.acks.spend_quick(),
             WindowMove::Tight => self.acks.stop_quick(),
             WindowMove::Kept | WindowMove::Shrank => {}
         }

@@ -395,6 +395,19 @@ fn an_old_timestamp_is_refused_and_answered_and_the_data_do_not_count() {
 }
 
 #[test]
+fn linux_takes_data_whose_timestamp_is_older_by_one_and_keeps_the_newer_one() {
+    let cfg = Config::profile(Profile::Linux61);
+    for (stamp, taken) in [(599, 300), (598, 200)] {
+        let mut one = One::accepted(&cfg);
+        one.take(&data(1, 100).stamp(600, 5000));
+        one.take(&data(101, 100).stamp(600, 5000));
+        let out = one.take(&data(201, 100).stamp(stamp, 5000));
+        assert_eq!(one.c.readable(), bytes(taken), "TCP_PAWS_WINDOW");
+        assert_eq!(out[0].segment.options.timestamps.expect("stamped").ecr, 600);
+    }
+}
+
+#[test]
 fn after_24_days_of_silence_an_old_timestamp_is_accepted() {
     let cfg = Config { user_timeout: None, ..Config::profile(Profile::Rfc) };
     let mut one = One::accepted(&cfg);
