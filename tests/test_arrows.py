@@ -195,6 +195,7 @@ def test_judging_and_comparing_read_results_and_do_not_depend_on_plans_and_runni
     assert imports("compare") <= {
         "common",
         "errors",
+        "levels",
         "plan",
         "plural",
         "quantile",
