@@ -241,6 +241,7 @@ impl ControlledConnection {
             min_rtt: record.min_rtt.map(micros),
             limited: record.limited,
             next_send: Time::ZERO,
+            open: matches!(self.phase, Phase::Open),
         }
     }
 

@@ -49,6 +49,8 @@ pub struct View {
     /// The earliest time at which pacing permits the next transmission; not in the future if pacing does not
     /// delay it.
     pub next_send: Time,
+    /// The sender neither suspects nor repairs a loss, and reduces nothing (`TCP_CA_Open` of Linux).
+    pub open: bool,
 }
 
 /// The reason of a recovery.
@@ -170,6 +172,7 @@ impl View {
             min_rtt: None,
             limited: Limited::Cwnd,
             next_send: Time::ZERO,
+            open: true,
         }
     }
 }

@@ -372,6 +372,7 @@ impl TestSender {
             min_rtt: self.min_rtt,
             limited: self.limited,
             next_send: self.now,
+            open: true,
         };
         if self.disturbed {
             disturb(self.controller.boxed_clone(), &view);

@@ -220,6 +220,35 @@ mod tests {
         }
     }
 
+    /// `tcp_vegas_state`: while a loss is suspected each ACK counts as in Reno, and a round begins when that ends.
+    #[test]
+    fn with_linux_arithmetic_reno_decides_while_a_loss_is_suspected() {
+        let mss = Bytes::new(1000);
+        let mut t = Idler::new(Arithmetic::Linux, 4000, Bytes::new(4000));
+        let mut windows = Vec::new();
+        // 40 ms beside a base of 30 ms would be one queued packet, for which Vegas adds one each round.
+        for (n, open) in [true, false, false, false, false, true, true, true, true].into_iter().enumerate() {
+            let acked = 1001 + 1000 * u64::try_from(n).expect("a few");
+            t.cc.counted(&AckCount { acked, sent: acked + 3000, packets: 1, marked: false });
+            let view = View { flight: mss * 4, open, ..View::start(mss, t.control) };
+            let ack = Ack {
+                acked: mss,
+                delivered: mss,
+                lost: Bytes::ZERO,
+                marked: Bytes::ZERO,
+                rtt: Some(RTT),
+                sample: None,
+                app_limited: false,
+                round: acked,
+                reordered: false,
+            };
+            t.control = t.cc.on(&view, &Event::Ack(ack));
+            windows.push(t.control.cwnd / mss);
+        }
+        // The first ACK ends a round with one sample and counts as in Reno, too. The round that begins with the sixth ACK ends with the last.
+        assert_eq!(windows, [4, 4, 4, 5, 5, 5, 5, 5, 5]);
+    }
+
     /// `vegas_enable`: after a recovery a round begins with what is sent next, and its end is an ACK of such data (`beg_snd_nxt`).
     #[test]
     fn with_linux_arithmetic_a_round_after_a_recovery_ends_with_an_ack_of_what_was_sent_after_it() {

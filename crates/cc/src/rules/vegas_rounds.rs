@@ -155,6 +155,8 @@ struct Queue {
     end: u64,
     /// [`Queue::end`] if the last ACK left nothing in flight.
     end_if_drained: u64,
+    /// Linux: the sender suspects or repairs a loss, and Reno decides (`tcp_vegas_state`).
+    suspended: bool,
     /// Linux: the present ACK ends a recovery, and its sample came before the round that begins then.
     ends_episode: bool,
 }
@@ -198,6 +200,15 @@ impl Queue {
         }
         self.ends_episode = false;
         self.verdict = None;
+        if self.linux && std::mem::replace(&mut self.suspended, !view.open) != self.suspended {
+            self.round = ack.round;
+            self.end = self.counted.1;
+            self.wipe();
+        }
+        if self.suspended {
+            self.verdict = Some(Verdict::Unsure);
+            return;
+        }
         let over = if self.linux && self.counted.1 > 0 {
             self.counted.0 > self.end
         } else {

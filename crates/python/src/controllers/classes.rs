@@ -114,6 +114,7 @@ impl View {
             min_rtt: self.min_rtt_ns.map(Dur::from_nanos),
             limited,
             next_send: Time::from_nanos(self.next_send_ns),
+            open: true,
         }
     }
 }

@@ -369,9 +369,9 @@ impl Sender {
         plausible
     }
 
-    /// Linux with RACK counts the segments of a reported duplicate as delivered (`tcp_dsack_seen`).
+    /// Linux counts the segments of a reported duplicate as delivered (`tcp_dsack_seen`).
     fn count_reported_as_delivered(&self, span: &Span, d: &mut Delivered) {
-        if self.rules.dsack_is_delivered && self.uses_rack {
+        if self.rules.dsack_is_delivered {
             let segments = (span.end - span.start).div_ceil(self.mss);
             d.packets += segments;
             d.bytes += segments * self.mss;

@@ -418,6 +418,7 @@ impl Sender {
                 self.cwnd_validation.limit_of_flight(control)
             },
             next_send: self.pacer.next(),
+            open: self.state == CongestionState::Open,
         }
     }
 

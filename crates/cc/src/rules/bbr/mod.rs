@@ -36,6 +36,8 @@ const FULL_GROWTH: u64 = UNIT * 5 / 4;
 const FULL_ROUNDS: u32 = 3;
 /// Duration of `ProbeRtt`.
 const PROBE_RTT: Dur = Dur::from_millis(200);
+/// The SYN counts as one of the first packets that were delivered (`tp->delivered`).
+const SYN: u64 = 1;
 /// The smallest window, in packets.
 const LEAST: u64 = 4;
 /// Limit of the excess of aggregated ACKs: the packets that the bandwidth delivers in this number of
@@ -392,7 +394,7 @@ impl Bbr {
                 let target = self.quantized(target, view.mss);
                 if self.full {
                     cwnd = (cwnd + acked).min(target);
-                } else if cwnd < target || self.totals.delivered < INITIAL {
+                } else if cwnd < target || self.totals.delivered + SYN < INITIAL {
                     cwnd += acked;
                 }
                 cwnd = cwnd.max(LEAST);
