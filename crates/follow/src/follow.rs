@@ -12,7 +12,7 @@ use tcpassay_units::{Bytes, Dur, Seed, Time};
 use tcpassay_wire::{Ecn, Segment};
 
 /// The largest number of candidates.
-const MOST: usize = 32;
+const MOST: usize = 96;
 /// Timers that may fire at one instant before an arrival.
 const FORKS: usize = 4;
 /// Calls of one instant that may come before an arrival that is not the first one of the instant: reads, and the writes that answer them.
@@ -143,7 +143,7 @@ impl<'a> Run<'a> {
                 return self;
             }
             self.last = None;
-            self.merge();
+            self.merge(row);
             self.followed += 1;
             self.segments += usize::from(matches!(self.end.rows[row].1, Row::Out { .. }));
         }
@@ -152,16 +152,42 @@ impl<'a> Run<'a> {
     }
 
     /// Candidates that cannot be told apart by what they do next are one.
-    fn merge(&mut self) {
+    fn merge(&mut self, row: usize) {
         // What a writer could write is evidence, if some candidate agrees with it.
         let least = self.all.iter().map(Candidate::other_writes).min().unwrap_or(0);
         self.all.retain(|candidate| candidate.other_writes() == least);
         if self.all.len() > 1 {
+            self.end_contradicted(row);
             self.all.sort_by_cached_key(Candidate::key);
             self.all.dedup_by_key(|candidate| candidate.key());
             self.all.truncate(MOST);
             self.most = self.most.max(self.all.len());
         }
+    }
+
+    /// Candidates end that have sent something else than what leaves next at the instant of `row`, unless all have.
+    fn end_contradicted(&mut self, row: usize) {
+        let at = self.end.rows[row].0;
+        let later = &self.end.rows[row + 1..];
+        let here = || later.iter().take_while(|(time, _)| *time == at);
+        let agrees = |candidate: &Candidate| {
+            let leaves = here().filter_map(|(_, row)| match row {
+                Row::Out { segment, ecn } => Some((segment, *ecn)),
+                _ => None,
+            });
+            let mut pairs = candidate.due.iter().zip(leaves);
+            pairs.all(|(due, sent)| self.tolerates(&compare(sent, (&due.segment, due.ecn))))
+        };
+        if self.all.iter().any(|candidate| !candidate.due.is_empty()) && self.all.iter().any(agrees) {
+            let kept: Vec<bool> = self.all.iter().map(agrees).collect();
+            let mut kept = kept.into_iter();
+            self.all.retain(|_| kept.next().unwrap_or(true));
+        }
+    }
+
+    /// Whether all of these fields are only counted.
+    fn tolerates(&self, fields: &[&'static str]) -> bool {
+        fields.iter().all(|field| self.tolerance.counted.iter().any(|counted| counted == field))
     }
 
     /// After the last row, until the end of the log: the model may not send anything more.
@@ -397,7 +423,7 @@ impl<'a> Run<'a> {
             return;
         };
         let fields = compare((segment, ecn), (&due.segment, due.ecn));
-        if fields.iter().all(|field| self.tolerance.counted.iter().any(|counted| counted == field)) {
+        if self.tolerates(&fields) {
             for field in fields {
                 *self.counted.entry(field).or_default() += 1;
             }

@@ -1,14 +1,15 @@
 //! The model follows its own recordings exactly: same code, same inputs. A difference is a fault of the log, of the reader or of the follower.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tcpassay_case::params::{Substrate, Value};
 use tcpassay_case::{Case, HostSettings};
-use tcpassay_follow::{End, Outcome, Tolerance, follow, read};
+use tcpassay_follow::{End, Outcome, Row, Setup, Tolerance, follow, read};
 use tcpassay_measure::{CollectOptions, Recording};
 use tcpassay_sim::{SimOptions, run};
-use tcpassay_tcp::{LossDetection, Persist};
-use tcpassay_units::{Dur, Seed, Stream, Time};
-use tcpassay_wire::Segment;
+use tcpassay_tcp::{Config, Connection, LossDetection, Persist, Profile};
+use tcpassay_units::{Dur, Seed, SeqNum, Stream, Time};
+use tcpassay_wire::{Ecn, Flags, Options, Segment};
 
 type Triples = Vec<(&'static str, &'static str)>;
 
@@ -226,6 +227,66 @@ fn an_end_whose_log_has_no_syn_is_not_followed() {
     end.rows.retain(|(at, _)| *at > Time::ZERO + Dur::from_millis(200));
     let outcome = follow(&end, &exact());
     assert_eq!((outcome.followed, outcome.first), (0, None));
+}
+
+/// Of 2^40 possibilities of when an application has read between 40 arrivals of one instant, what leaves at that instant decides.
+#[test]
+fn what_leaves_at_an_instant_rules_out_candidates_before_there_are_too_many() {
+    let setup = sender().setup;
+    let config = Arc::new(Config::profile(Profile::Linux61));
+    let cc = tcpassay_cc::build("reno", &setup.params).expect("a controller");
+    let mut conn = Connection::listen(Arc::clone(&config), cc, SeqNum::new(0), 0);
+    let at = |ms| Time::ZERO + Dur::from_millis(ms);
+    let mut rows = Vec::new();
+    let arrives = |conn: &mut Connection, now: Time, segment: Segment, rows: &mut Vec<(Time, Row)>| {
+        rows.push((now, Row::In { segment, ecn: Ecn::NotEct, packets: 1, size: 0 }));
+        conn.on_segment(now, &segment, Ecn::NotEct);
+    };
+    let sends = |conn: &mut Connection, now: Time| {
+        let mut sent = Vec::new();
+        while conn.may_transmit()
+            && let Some(out) = conn.poll_transmit(now)
+        {
+            sent.push((now, Row::Out { segment: out.segment, ecn: out.ecn }));
+        }
+        sent
+    };
+    let options = Options { mss: Some(1460), window_scale: Some(7), ..Options::default() };
+    let syn =
+        Segment { seq: SeqNum::new(0), flags: Flags::SYN, window: 60_000, options, ..Segment::default() };
+    arrives(&mut conn, at(1), syn, &mut rows);
+    rows.extend(sends(&mut conn, at(1)));
+    let next = Segment {
+        seq: SeqNum::new(1),
+        ack: SeqNum::new(1),
+        flags: Flags::ACK,
+        window: 500,
+        ..Segment::default()
+    };
+    arrives(&mut conn, at(2), next, &mut rows);
+    let mut left = Vec::new();
+    for n in 0..40 {
+        let data = Segment { seq: SeqNum::new(1 + 1000 * n), len: 1000, ..next };
+        arrives(&mut conn, at(3), data, &mut rows);
+        left.extend(sends(&mut conn, at(3)));
+        if n == 20 || n == 39 {
+            let _ = conn.read(at(3), conn.readable());
+            left.extend(sends(&mut conn, at(3)));
+        }
+    }
+    assert!(left.len() > 10, "{}", left.len());
+    rows.extend(left);
+    let setup = Setup {
+        substrate: tcpassay_follow::Substrate::Kernel,
+        config,
+        cc: "reno".to_owned(),
+        active: false,
+        reads_are_logged: false,
+        reads_everything: true,
+        ..setup
+    };
+    let end = End { flow: 0, host: 0, setup, rows, until: at(4) };
+    assert_eq!(follow(&end, &Tolerance::exact()).first, None);
 }
 
 /// What a host does differently.
