@@ -7,11 +7,14 @@ stream.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tcpassay.interface import AckReason, EventKind, EventsColumn, Timer
-from tcpassay.judge.log import Ints, LogFile
+from tcpassay.judge.log import LogFile
 from tcpassay.recording import Recording
+
+if TYPE_CHECKING:
+    from tcpassay.judge.log import Ints
 
 FIN, SYN, RST, PSH, ACK, ECE, CWR = 1, 2, 4, 8, 16, 64, 128
 
@@ -153,7 +156,7 @@ def connection(recording: Recording, log: LogFile, flow: str, *, timers_known: b
     )
 
 
-def _rows(flows: Ints, pair: list[int]) -> Iterable[int]:
+def _rows(flows: "Ints", pair: list[int]) -> Iterable[int]:
     import numpy as np  # noqa: PLC0415 - start-up time
 
     found: list[int] = np.flatnonzero(np.isin(flows, pair)).tolist()

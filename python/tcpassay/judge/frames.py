@@ -9,8 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-import numpy as np
-
 from tcpassay.finding import Row
 from tcpassay.interface import EventKind
 from tcpassay.judge.log import Log
@@ -45,6 +43,8 @@ def frames(recording: Recording, log: Log, rows: Mapping[int, Row]) -> dict[int,
 
 def _instants(log: Log, times: set[int]) -> dict[tuple[int, int], list[int]]:
     """The segments of each host at each instant."""
+    import numpy as np  # noqa: PLC0415 - start-up time
+
     segments = [code for code, kind in enumerate(EventKind) if kind in SEGMENTS]
     near = np.isin(log.times, sorted(times)) & np.isin(log.kinds, segments)
     indices = np.flatnonzero(near).tolist()

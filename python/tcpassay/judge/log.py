@@ -10,20 +10,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from tcpassay import _native
 from tcpassay.interface import EventKind, EventsColumn, Table
 from tcpassay.recording import DamagedError, Recording
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import polars as pl
 
     from tcpassay._native import Ran
 
-Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.uint8]
+    Ints = npt.NDArray[np.int64]
+    Codes = npt.NDArray[np.uint8]
 
 NUMBERS: Final = [
     EventsColumn.TIME_NS, EventsColumn.FLOW, EventsColumn.SEQ, EventsColumn.ACK, EventsColumn.LEN, EventsColumn.FLAGS,
@@ -71,11 +70,11 @@ class Log(Protocol):
     """An event log, in the order of its rows."""
 
     @property
-    def kinds(self) -> Codes:
+    def kinds(self) -> "Codes":
         """Of each row: the place of its kind in `EventKind`."""
 
     @property
-    def times(self) -> Ints:
+    def times(self) -> "Ints":
         """Of each row: the time in nanoseconds."""
 
     def rows(self, rows: list[int]) -> list[EventRow]:
@@ -98,7 +97,7 @@ class LogFile:
         )
 
     @cached_property
-    def kinds(self) -> Codes:
+    def kinds(self) -> "Codes":
         """See `Log`."""
         import polars as pl  # noqa: PLC0415 - start-up time
 
@@ -107,11 +106,11 @@ class LogFile:
         return made
 
     @property
-    def times(self) -> Ints:
+    def times(self) -> "Ints":
         """See `Log`."""
         return self.numbers(EventsColumn.TIME_NS)
 
-    def numbers(self, name: EventsColumn) -> Ints:
+    def numbers(self, name: EventsColumn) -> "Ints":
         """A column, one of `NUMBERS`; -1 where there is none."""
         made: Ints = self._frame[name].fill_null(-1).to_numpy()
         return made
@@ -149,13 +148,17 @@ class MemoryLog:
         return self._ran.partly_judged
 
     @property
-    def kinds(self) -> Codes:
+    def kinds(self) -> "Codes":
         """See `Log`."""
+        import numpy as np  # noqa: PLC0415 - start-up time
+
         return np.frombuffer(self._ran.kinds(), np.uint8)
 
     @property
-    def times(self) -> Ints:
+    def times(self) -> "Ints":
         """See `Log`."""
+        import numpy as np  # noqa: PLC0415 - start-up time
+
         return np.frombuffer(self._ran.times(), "<i8")
 
     def rows(self, rows: list[int]) -> list[EventRow]:

@@ -87,6 +87,8 @@ class Result:
     """Plans of cases that a search found, by file name."""
     reason: str = ""
     """Why the runs were paused."""
+    _seeds: dict[str, set[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The seeds of each case, once they were needed."""
 
     @property
     def errors(self) -> int:
@@ -172,8 +174,10 @@ class Result:
 
     def replay(self, run: Run) -> str:
         """The shortest command that repeats a run."""
-        seeds = {other.seed for other in self.runs if other.case.id == run.case.id}
-        seed = f" --seed {run.seed}" if len(seeds) > 1 else ""
+        if not self._seeds:
+            for other in self.runs:
+                self._seeds.setdefault(other.case.id, set()).add(other.seed)
+        seed = f" --seed {run.seed}" if len(self._seeds.get(run.case.id, ())) > 1 else ""
         return f"tcpassay replay {shlex.quote(str(self.folder.path))} {run.case.id}{seed}"
 
     def findings(self) -> Iterable[Finding]:

@@ -16,19 +16,28 @@ def sentences(runs: Sequence[Run]) -> list[str]:
     Runs are identical if they processed the same events; only deterministic substrates say so.
     """
     traced = [run for run in runs if run.done and run.trace]
-    names = dict.fromkeys(name for run in traced for name in run.case.varied)
-    return [said for name in names for said in _of(name, traced)]
+    # Runs are compared for each factor without its value. Numbers of the values are compared faster than texts.
+    numbers: dict[tuple[str, str], int] = {}
+    settings = []
+    for run in traced:
+        shown = {name: show(value) for name, value in run.case.varied.items()}
+        settings.append((shown, tuple(numbers.setdefault(one, len(numbers)) for one in shown.items())))
+    names = dict.fromkeys(name for shown, _ in settings for name in shown)
+    return [said for name in names for said in _of(name, traced, settings)]
 
 
-def _of(name: str, runs: Sequence[Run]) -> list[str]:
-    groups: dict[tuple[object, ...], dict[str, str]] = {}
+def _of(
+    name: str, runs: Sequence[Run], settings: Sequence[tuple[Mapping[str, str], tuple[int, ...]]]
+) -> list[str]:
+    groups: dict[tuple[int, ...], dict[str, str]] = {}
     levels: dict[str, None] = {}
-    for run in runs:
-        if name not in run.case.varied:
+    for run, (shown, values) in zip(runs, settings, strict=True):
+        level = shown.get(name)
+        if level is None:
             continue
-        level = show(run.case.varied[name])
         levels.setdefault(level)
-        rest = (run.seed, *((other, show(v)) for other, v in run.case.varied.items() if other != name))
+        at = list(shown).index(name)
+        rest = (run.seed, *values[:at], *values[at + 1 :])
         groups.setdefault(rest, {})[level] = run.trace
     classes: list[list[str]] = []
     for level in levels:
