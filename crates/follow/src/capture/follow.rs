@@ -147,6 +147,8 @@ pub(super) struct Run<'a> {
     next_sent: Vec<Option<usize>>,
     /// The largest window that was announced so far, which the buffer holds at least.
     pub(super) largest: u64,
+    /// The window of the SYN of the end.
+    pub(super) first_window: u64,
     /// The window that each packet announces, in bytes.
     windows: Vec<u64>,
     /// The profile is one of Linux, whose functions a reason names.
@@ -210,6 +212,7 @@ impl<'a> Run<'a> {
             unread: unread(&end.packets, &windows, &next_sent),
             next_sent,
             largest: 0,
+            first_window: u64::from(own.segment.window),
             windows,
             is_linux: profile.flavor.is_linux(),
             last: None,
