@@ -114,7 +114,8 @@ fn memory(
         passive: open == OpenMode::Passive,
         ip: Bytes::new(headers(settings) - 20),
         gso: settings.gso.map(|n| Bytes::new(u64::from(n))),
-        rules: MemoryRules::Measured,
+        // `scaling_ratio`, since 6.6
+        rules: if profile == Profile::Linux61 { MemoryRules::Half } else { MemoryRules::Measured },
         buffer: None,
         pages: PacketPages::Sender,
     })

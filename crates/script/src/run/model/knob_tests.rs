@@ -7,7 +7,7 @@ use crate::settings::ScriptSettings;
 use std::collections::{BTreeMap, BTreeSet};
 use tcpassay_case::params::{Substrate, Value, rows};
 use tcpassay_case::{Case, Change};
-use tcpassay_tcp::{Config, Profile};
+use tcpassay_tcp::{Config, MemoryRules, Profile};
 
 /// Values beside the levels of a parameter, where the levels are the defaults of Linux.
 const MORE: &[(&str, &str)] = &[
@@ -157,4 +157,17 @@ fn the_route_attribute_quickack_acknowledges_each_segment_and_leaves_the_other_r
         (with.timeout, with.adaptive, with.quick_ack),
         (without.timeout, without.adaptive, without.quick_ack)
     );
+}
+
+#[test]
+fn receive_memory_of_6_1_is_half_window_and_of_later_versions_the_measured_share() {
+    for (profile, rules) in [
+        (Profile::Linux61, MemoryRules::Half),
+        (Profile::Linux, MemoryRules::Measured),
+        (Profile::Linux73, MemoryRules::Measured),
+    ] {
+        let settings = ScriptSettings::default();
+        let made = config(profile, &ScriptHost::default(), &settings, &SocketOptions::default(), OpenMode::Active);
+        assert_eq!(made.expect("settings").recv_memory.expect("an account").rules, rules, "{profile:?}");
+    }
 }
