@@ -107,7 +107,8 @@ impl Run<'_> {
         let first = u32::from(!one.owes_read);
         let begins = u32::from(one.unread == 0);
         // Less than half of the buffer is free (`__tcp_select_window`): what is unread takes more than the largest window.
-        let half_full = self.unread[row] || one.unread + memory(arrival) > self.largest.max(self.first_window);
+        let half_full =
+            self.unread[row] || one.unread + memory(arrival) > self.largest.max(self.first_window);
         if moved == WindowMove::Grew {
             made.push(Choice::new(WindowMove::Kept, true, 1));
         } else if self.after_growth[row] {

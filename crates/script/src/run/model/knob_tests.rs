@@ -167,7 +167,8 @@ fn receive_memory_of_6_1_is_half_window_and_of_later_versions_the_measured_share
         (Profile::Linux73, MemoryRules::Measured),
     ] {
         let settings = ScriptSettings::default();
-        let made = config(profile, &ScriptHost::default(), &settings, &SocketOptions::default(), OpenMode::Active);
+        let made =
+            config(profile, &ScriptHost::default(), &settings, &SocketOptions::default(), OpenMode::Active);
         assert_eq!(made.expect("settings").recv_memory.expect("an account").rules, rules, "{profile:?}");
     }
 }
