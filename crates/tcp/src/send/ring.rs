@@ -9,7 +9,7 @@ use std::ops::{Index, IndexMut};
 pub(in crate::send) struct Ring<T> {
     /// The number of places is a power of two.
     places: Vec<T>,
-    /// Place of the first entry.
+    /// Place of the first entry; it exists also if there is none.
     head: usize,
     len: usize,
 }
@@ -41,7 +41,7 @@ impl<T: Copy + Default> Ring<T> {
 
     #[inline]
     pub fn front(&self) -> Option<&T> {
-        self.get(0)
+        if self.len == 0 { None } else { self.places.get(self.head) }
     }
 
     pub fn back(&self) -> Option<&T> {

@@ -10,6 +10,9 @@ use crate::config::RtoBounds;
 use crate::tick::TimerTicks;
 use tcpassay_units::{Dur, Time};
 
+/// An eighth of a microsecond, in nanoseconds.
+const EIGHTH: u64 = 125;
+
 /// Estimator and timeout.
 #[derive(Clone, Debug)]
 pub(super) struct Rtt {
@@ -17,6 +20,10 @@ pub(super) struct Rtt {
     ticks: TimerTicks,
     micros: bool,
     srtt: Option<Dur>,
+    /// The same in eighths of a microsecond, in which Linux keeps it, if times are in microseconds.
+    eighths: u64,
+    /// The same, without its fraction of a microsecond if times are in microseconds.
+    whole: Dur,
     /// Mean deviation.
     rttvar: Dur,
     /// Linux's filter, if it is in use.
@@ -42,6 +49,8 @@ impl Rtt {
             bounds,
             ticks,
             srtt: None,
+            eighths: 0,
+            whole: Dur::ZERO,
             rttvar: Dur::ZERO,
             linux: bounds.min_on_variance.then(|| Deviation { micros, ..Deviation::default() }),
             base: bounds.initial,
@@ -64,28 +73,41 @@ impl Rtt {
     #[inline]
     pub fn sample(&mut self, r: Dur, una: u64, nxt: u64) {
         if let Some(linux) = &mut self.linux {
-            let srtt = self.srtt.map(|srtt| whole(srtt, self.micros));
-            linux.sample(srtt, r, self.bounds.min, una, nxt);
+            linux.sample(self.srtt.map(|_| self.whole), r, self.bounds.min, una, nxt);
         }
         self.fresh = Some(r);
         let srtt = match self.srtt {
             None => {
                 self.rttvar = r / 2;
+                (self.eighths, self.whole) = (r.as_nanos() / EIGHTH, whole(r, self.micros));
                 r
             }
             Some(srtt) => {
                 self.rttvar = (self.rttvar * 3 + srtt.abs_diff(r)) / 4;
-                if self.micros { smoothed(srtt, r) } else { (srtt * 7 + r) / 8 }
+                if self.micros {
+                    self.smooth(r)
+                } else {
+                    self.whole = (srtt * 7 + r) / 8;
+                    self.whole
+                }
             }
         };
         self.srtt = Some(srtt);
         let rto = match &self.linux {
-            Some(linux) => whole(srtt, self.micros) + linux.rttvar,
+            Some(linux) => self.whole + linux.rttvar,
             None => (srtt + self.rttvar * 4).max(self.bounds.min),
         } + self.bounds.slop;
         self.base = self.ticks.round_up_after(rto.min(self.bounds.max), self.base);
         self.rto = self.base;
         self.backoff = 0;
+    }
+
+    /// `srtt_us` of Linux after a further sample.
+    #[inline]
+    fn smooth(&mut self, r: Dur) -> Dur {
+        self.eighths = (self.eighths - self.eighths / 8 + r.as_micros()).max(1);
+        self.whole = Dur::from_micros(self.eighths / 8);
+        Dur::from_nanos(self.eighths * EIGHTH)
     }
 
     /// Other bounds from now on.
@@ -153,13 +175,6 @@ impl Rtt {
 /// A time without its fraction of a microsecond, if times are in `micros`.
 fn whole(time: Dur, micros: bool) -> Dur {
     if micros { Dur::from_micros(time.as_micros()) } else { time }
-}
-
-/// `srtt_us` of Linux after a sample, which is in eighths of a microsecond.
-fn smoothed(srtt: Dur, r: Dur) -> Dur {
-    const EIGHTH: u64 = 125;
-    let before = srtt.as_nanos() / EIGHTH;
-    Dur::from_nanos((before - before / 8 + r.as_micros()).max(1) * EIGHTH)
 }
 
 /// The deviation as Linux filters it (`mdev_us`, `mdev_max_us`, `rttvar_us`; each four times a mean deviation).

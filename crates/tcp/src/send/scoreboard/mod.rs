@@ -269,22 +269,26 @@ impl Scoreboard {
         if (self.sacked | self.lost | self.retx | self.uncounted) != 0 || !self.resent.is_empty() {
             return None;
         }
-        let (mut count, mut run) = (0, 0);
+        let first = self.q.front()?;
+        let (start, first_end, first_sent_at) = (first.start, first.end(), first.sent_at);
+        let (mut count, mut packets, mut last) = (0, 0, first);
         loop {
-            let s = self.q.get(count).filter(|s| s.is_clean())?;
+            if !last.is_clean() || last.end() > ack {
+                return None;
+            }
             count += 1;
-            run += s.packets(mss);
-            if s.end() >= ack {
-                if s.end() > ack {
+            packets += last.packets(mss);
+            let next = self.q.get(count);
+            if last.end() == ack {
+                if next.is_some_and(|s| !s.is_clean() || (s.sent_at, s.end()) < (xmit, end)) {
                     return None;
                 }
                 break;
             }
+            last = next?;
         }
-        if self.q.get(count).is_some_and(|s| !s.is_clean() || (s.sent_at, s.end()) < (xmit, end)) {
-            return None;
-        }
-        let run = self.take(count, run);
+        let run = Run { start, first_end, first_sent_at, packets, last: *last };
+        self.q.drop_front(count);
         self.una = ack;
         self.high_sacked = self.high_sacked.max(ack);
         Some(run)
