@@ -121,7 +121,8 @@ def test_round_trip_times_are_those_that_the_sender_measured(losses: Run) -> Non
     sender, receiver = trips["sender"], trips["receiver"]
     assert sender is not None
     assert receiver is not None
-    assert sender.min_ns == least
+    # Linux measures in whole microseconds.
+    assert least <= sender.min_ns < least + 1_000
     assert sender.count > 50
     # At the receiver the queue before it shows in echoed timestamps, which count milliseconds.
     assert receiver.min_ns == pytest.approx(least, rel=0.1)
