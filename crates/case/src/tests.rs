@@ -106,6 +106,16 @@ fn an_application_s_buffer_is_fixed_and_autotuning_can_be_turned_off() {
 }
 
 #[test]
+fn a_buffer_of_linux_7_3_has_a_larger_head() {
+    let overhead = |profile: &str| {
+        let stack = &case(&[("stack.profile", profile)]).hosts[1].stack;
+        (stack.skbs.expect("Linux's").overhead, stack.recv_memory.expect("Linux's").buffer)
+    };
+    assert_eq!(overhead("linux-6.1"), (Bytes::new(768), Some(Bytes::new(768))));
+    assert_eq!(overhead("linux-7.3"), (Bytes::new(832), Some(Bytes::new(832))));
+}
+
+#[test]
 fn an_unknown_parameter_is_refused_with_the_nearest() {
     assert_eq!(
         error(&[("link.dealy", "1ms")]),

@@ -82,10 +82,27 @@ impl Config {
             // tcp_comp_sack_rtt_percent and tcp_comp_sack_slack_ns, since 6.19
             (compression.percent, compression.slack) = (33, Dur::from_micros(10));
         }
+        self.buffers_as_linux_7_3();
+        self.delay_acks_below_rto();
+    }
+
+    /// The memory of buffers in 7.3, in a connection that has that of 6.1.
+    pub fn buffers_as_linux_7_3(&mut self) {
+        // SKB_SMALL_HEAD_CACHE_SIZE since 6.3: a head of 512 B takes a line of the cache more.
+        let small_head = |empty: &mut Bytes| {
+            if *empty == Bytes::new(768) {
+                *empty = Bytes::new(832);
+            }
+        };
         if let Some(memory) = &mut self.recv_memory {
             memory.rules = MemoryRules::Measured; // scaling_ratio, since 6.6
+            if let Some(buffer) = &mut memory.buffer {
+                small_head(buffer);
+            }
         }
-        self.delay_acks_below_rto();
+        if let Some(skbs) = &mut self.skbs {
+            small_head(&mut skbs.overhead);
+        }
     }
 
     /// The delay of an ACK stays a tick below the smallest timeout, so that a peer with the same one does not time out (`tcp_delack_max`,

@@ -159,10 +159,13 @@ impl HostSettings {
             passive: false,
             ip: Bytes::new(20),
             gso: None,
-            rules: if self.profile == Profile::Linux73 { MemoryRules::Measured } else { MemoryRules::Half },
+            rules: MemoryRules::Half,
             buffer: Some(self.nic.rx_buffer.unwrap_or(BUFFER)),
             pages: PacketPages::Sender,
         });
+        if self.profile == Profile::Linux73 {
+            c.buffers_as_linux_7_3();
+        }
         if self.profile == Profile::Linux73 {
             c.delay_acks_below_rto();
         }

@@ -251,7 +251,7 @@ pub(super) const ROWS: &[P] = &[
         &["auto", "2KB", "4KB"],
         M,
         "Memory that each arriving packet occupies in the receive buffer besides its bytes (`truesize`): drivers give it a part of a page or a whole one, \
-         so that small packets fill the buffer; auto: the 768 bytes of a virtual device",
+         so that small packets fill the buffer; auto: the 768 bytes of a virtual device (linux-7.3: 832)",
         |n, v| n.rx_buffer = v.bytes(),
 )
     .needs("stack.profile = linux"),

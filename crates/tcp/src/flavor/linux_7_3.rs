@@ -17,6 +17,8 @@ pub(super) const RULES: Rules = Rules {
         ignores_late_acks: true,
         // tcp_check_req, since 6.15
         checks_echo_of_third_segment: true,
+        // tcp_compressed_ack_kick refreshes the clock
+        caches_clock: false,
         ..linux::RULES.conn
     },
 };

@@ -45,6 +45,7 @@ impl Receiver {
             edge: self.edge,
             read: self.read,
             rcv_mss: self.acks.rcv_mss(),
+            rtt: self.window.rtt(),
         };
         let Some(memory) = self.memory.as_deref_mut() else { return (Fate::Kept, false) };
         self.announced = (0, 0, 0);

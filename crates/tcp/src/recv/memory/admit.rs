@@ -4,6 +4,7 @@
 use super::{Fate, GROWS_FROM, Memory, QueuedBuffer};
 use crate::MemoryRules;
 use crate::messages::Span;
+use tcpassay_units::Dur;
 
 /// A packet, and the state of the receiver on its arrival.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub(in crate::recv) struct Packet {
     pub read: u64,
     /// Estimated payload of the peer's full segments.
     pub rcv_mss: u64,
+    /// The round-trip time that the receiver has measured.
+    pub rtt: Dur,
 }
 
 /// The decision about a packet, and its effects on acknowledgments.
@@ -58,7 +61,7 @@ impl Admission {
 impl Memory {
     /// Decides about a packet, and accounts for it if it is kept.
     pub(in crate::recv) fn admit(&mut self, packet: &Packet) -> Admission {
-        let Packet { ref span, fin, headers, nxt, edge, read, rcv_mss } = *packet;
+        let Packet { ref span, fin, headers, nxt, edge, read, rcv_mss, rtt } = *packet;
         let mut done = Admission::KEPT;
         let len = span.end.saturating_sub(span.start);
         self.known = None;
@@ -108,6 +111,7 @@ impl Memory {
             done.grew = len >= GROWS_FROM && self.grow(len, self.payload_cost(cost), rcv_mss);
         } else {
             done.measured = measured;
+            self.rtt = rtt;
             (done.grew, done.fate) = self.keep(held, nxt, rcv_mss);
         }
         done

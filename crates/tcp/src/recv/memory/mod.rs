@@ -87,6 +87,8 @@ pub(crate) struct Memory {
     space: u64,
     from: u64,
     since: Time,
+    /// The round-trip time that the receiver has measured (`rcv_rtt_est`).
+    rtt: Dur,
 }
 
 impl Memory {
@@ -121,6 +123,7 @@ impl Memory {
             space: 0,
             from: 1,
             since: now,
+            rtt: Dur::ZERO,
         };
         // `tcp_init_buffer_space`: a segment is reserved. Without scaling the clamp is 65535 B, until the buffer grows.
         let most = made.window_of(size);
@@ -287,6 +290,7 @@ impl Memory {
             self.ratio = ((len << 8) / cost).max(1);
             if self.ratio != before {
                 self.clamp = self.window_of(self.size);
+                self.space = self.space.min(self.clamp);
             }
         }
     }
@@ -347,14 +351,20 @@ impl Memory {
         }
     }
 
-    /// `tcp_rcvbuf_grow`: the buffer holds twice what was read in a round trip, more while that grows, and what is out of order.
+    /// `tcp_rcvbuf_grow`: the buffer holds twice what was read in a round trip, more while that grows, and what is out of order. A
+    /// round trip of less than `tcp_rcvbuf_low_rtt` adds its share of this time instead.
     fn tune(&mut self, read: u64, ahead: u64) {
+        const LOW_RTT: Dur = Dur::from_millis(1);
         let before = std::mem::replace(&mut self.space, read.max(1));
         if self.locked || !self.owned {
             return;
         }
         let mut want = 2 * read;
-        want += 2 * (want * (read - before) / before);
+        want += if self.rtt < LOW_RTT {
+            want * self.rtt.as_micros() / LOW_RTT.as_micros()
+        } else {
+            2 * want * (read - before) / before
+        };
         let size = (((want + ahead) << 8) / self.ratio).min(self.cfg.max.get());
         if size > self.size {
             self.size = size;
@@ -368,6 +378,7 @@ impl Memory {
     pub(super) fn read(&mut self, now: Time, read: u64, nxt: u64, rtt: Dur) {
         self.known = None;
         if !rtt.is_zero() && now.since(self.since) >= rtt {
+            self.rtt = rtt;
             self.adjust(now, read, nxt);
         }
         self.release(read);

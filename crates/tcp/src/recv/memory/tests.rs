@@ -112,3 +112,23 @@ fn a_packet_from_a_ring_has_a_fragment_for_each_page_of_its_frame() {
     assert_eq!(fragments(PacketPages::Ring, 32_001, 1448), 1);
     assert_eq!(fragments(PacketPages::Ring, 1, 2896), 2);
 }
+
+#[test]
+fn a_round_trip_of_less_than_a_millisecond_adds_its_share_to_the_buffer() {
+    let sized = |rtt: Dur| {
+        let cfg = RecvMemory {
+            size: Bytes::new(20_000),
+            max: Bytes::new(32 << 20),
+            locked: false,
+            buffer: Some(Bytes::new(832)),
+            ..memory(20_000).cfg
+        };
+        let mut m = Memory::new(Time::ZERO, cfg, 65_000, 1000, true, true);
+        m.rtt = rtt;
+        m.tune(16_000, 0);
+        (m.space, m.size)
+    };
+    // Half of a buffer is window at first: 32,000 and a fifth of it; from 1 ms on 2 * 32,000 * (16,000 - 9,000) / 9,000.
+    assert_eq!(sized(Dur::from_micros(200)), (16_000, 76_800));
+    assert_eq!(sized(Dur::from_millis(1)), (16_000, 163_554));
+}
