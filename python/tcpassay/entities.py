@@ -1,4 +1,6 @@
-"""Results of each host, flow or controller, from the recordings of runs, as runs with the further factor `host`, ...
+"""Results of each host, flow or controller, from the recordings of runs, as runs with a further factor.
+
+The factor is `host`, `flow` or `cc`.
 
 Values are of the whole run, unlike those of `tcpassay metrics`, which a warm-up shortens.
 """

@@ -90,6 +90,13 @@ pub struct Skbs {
     pub initial: Bytes,
 }
 
+impl Skbs {
+    /// `SKB_TRUESIZE` of an empty buffer in 6.1: 512 B for headers and `skb_shared_info`, and `struct sk_buff`.
+    pub const EMPTY: Bytes = Bytes::new(768);
+    /// The same since 6.3: a head of 512 B takes 64 B more (`SKB_SMALL_HEAD_CACHE_SIZE`).
+    pub const EMPTY_SINCE_6_3: Bytes = Bytes::new(832);
+}
+
 /// The stack whose rules apply where no other switch decides (`stack.flavor`): how resets, SYNs and segments in LISTEN and
 /// TIME-WAIT are answered, and details of the sender. `flavor/` lists the differences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -88,20 +88,14 @@ impl Config {
 
     /// The memory of buffers in 7.3, in a connection that has that of 6.1.
     pub fn buffers_as_linux_7_3(&mut self) {
-        // SKB_SMALL_HEAD_CACHE_SIZE since 6.3: a head of 512 B takes a line of the cache more.
-        let small_head = |empty: &mut Bytes| {
-            if *empty == Bytes::new(768) {
-                *empty = Bytes::new(832);
-            }
-        };
+        // Buffers of other sizes, as those of other drivers and configurations, have no head of 512 B.
+        let newer = |empty| if empty == Skbs::EMPTY { Skbs::EMPTY_SINCE_6_3 } else { empty };
         if let Some(memory) = &mut self.recv_memory {
             memory.rules = MemoryRules::Measured; // scaling_ratio, since 6.6
-            if let Some(buffer) = &mut memory.buffer {
-                small_head(buffer);
-            }
+            memory.buffer = memory.buffer.map(newer);
         }
         if let Some(skbs) = &mut self.skbs {
-            small_head(&mut skbs.overhead);
+            skbs.overhead = newer(skbs.overhead);
         }
     }
 

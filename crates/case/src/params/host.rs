@@ -129,8 +129,6 @@ impl HostSettings {
     /// Sets the buffers as in Linux 6.1, and what 7.3 does otherwise. In 6.1 a buffer includes the overhead of each packet, and a window is
     /// half of its buffer.
     fn linux_buffers(&mut self) {
-        /// `SKB_TRUESIZE` of an empty buffer: 512 B for headers and `skb_shared_info`, and `struct sk_buff`.
-        const BUFFER: Bytes = Bytes::new(768);
         /// The default of `tcp_rmem`.
         const RMEM: u64 = 131_072;
         /// `net.core.rmem_max`, which also bounds the window scale (`tcp_select_initial_window`).
@@ -142,7 +140,7 @@ impl HostSettings {
         c.max_send_buffer = asked.max_send.unwrap_or(c.max_send_buffer);
         let initial = Bytes::new(WMEM).min(c.max_send_buffer);
         c.timer_ticks = TimerTicks::Linux;
-        c.skbs = Some(Skbs { overhead: BUFFER, headers: Bytes::new(192), initial });
+        c.skbs = Some(Skbs { overhead: Skbs::EMPTY, headers: Bytes::new(192), initial });
         let max =
             asked.max_window.map_or(self.profile.largest_receive_buffer().get(), |window| 2 * window.get());
         let fixed = asked.receive.map(Bytes::get);
@@ -160,11 +158,14 @@ impl HostSettings {
             ip: Bytes::new(20),
             gso: None,
             rules: MemoryRules::Half,
-            buffer: Some(self.nic.rx_buffer.unwrap_or(BUFFER)),
+            buffer: Some(Skbs::EMPTY),
             pages: PacketPages::Sender,
         });
         if self.profile == Profile::Linux73 {
             c.buffers_as_linux_7_3();
+        }
+        if let (Some(memory), Some(buffer)) = (&mut c.recv_memory, self.nic.rx_buffer) {
+            memory.buffer = Some(buffer);
         }
         if self.profile == Profile::Linux73 {
             c.delay_acks_below_rto();

@@ -220,6 +220,22 @@ mod tests {
         }
     }
 
+    /// An ACK of one packet up to `acked`.
+    fn of_a_packet(acked: u64, app_limited: bool) -> Event {
+        let mss = Bytes::new(1000);
+        Event::Ack(Ack {
+            acked: mss,
+            delivered: mss,
+            lost: Bytes::ZERO,
+            marked: Bytes::ZERO,
+            rtt: Some(RTT),
+            sample: None,
+            app_limited,
+            round: acked,
+            reordered: false,
+        })
+    }
+
     /// `tcp_vegas_state`: while a loss is suspected each ACK counts as in Reno, and a round begins when that ends.
     #[test]
     fn with_linux_arithmetic_reno_decides_while_a_loss_is_suspected() {
@@ -231,18 +247,7 @@ mod tests {
             let acked = 1001 + 1000 * u64::try_from(n).expect("a few");
             t.cc.counted(&AckCount { acked, sent: acked + 3000, packets: 1, marked: false });
             let view = View { flight: mss * 4, open, ..View::start(mss, t.control) };
-            let ack = Ack {
-                acked: mss,
-                delivered: mss,
-                lost: Bytes::ZERO,
-                marked: Bytes::ZERO,
-                rtt: Some(RTT),
-                sample: None,
-                app_limited: false,
-                round: acked,
-                reordered: false,
-            };
-            t.control = t.cc.on(&view, &Event::Ack(ack));
+            t.control = t.cc.on(&view, &of_a_packet(acked, false));
             windows.push(t.control.cwnd / mss);
         }
         // The first ACK ends a round with one sample and counts as in Reno, too. The round that begins with the sixth ACK ends with the last.
@@ -273,18 +278,7 @@ mod tests {
         for (acked, sent) in acks {
             t.cc.counted(&AckCount { acked, sent, packets: 1, marked: false });
             let view = View { flight: mss * 4, limited: Limited::App, ..View::start(mss, t.control) };
-            let ack = Ack {
-                acked: mss,
-                delivered: mss,
-                lost: Bytes::ZERO,
-                marked: Bytes::ZERO,
-                rtt: Some(RTT),
-                sample: None,
-                app_limited: true,
-                round: acked,
-                reordered: false,
-            };
-            t.control = t.cc.on(&view, &Event::Ack(ack));
+            t.control = t.cc.on(&view, &of_a_packet(acked, true));
             windows.push(t.control.cwnd / mss);
         }
         assert_eq!(windows, [10, 10, 10, 10, 10, 11]);
