@@ -6,82 +6,25 @@
 use super::Sender;
 use super::ack::AckContext;
 use super::delivery::Delivered;
-use super::loss::dupthresh::EarlyRetransmit;
-use super::loss::rack::WindowInput;
+use super::detect::log_lost;
+use super::in_flight::Flight;
 use super::loss::rto::{Decision, Frto, FrtoAck};
 use super::loss::tlp::Outcome;
 use super::loss::undo::UndoAck;
-use super::recovery::freebsd::{self, DetectInput, PartialAckWindow};
+use super::recovery::freebsd::{self, PartialAckWindow};
 use super::recovery::newreno::{NewReno, RecoveryAck};
 use super::recovery::prr::{Prr, Step};
 use super::recovery::sack::NextSeg;
-use super::scoreboard::loss_marking::RackScan;
 use crate::config::{Recovery, RecoveryExitRule};
-use crate::log::{CongestionCause, CongestionState as Ca, Log, LogEvent, LossRule, WindowCause};
-use crate::messages::Span;
+use crate::log::{CongestionCause, CongestionState as Ca, Log, LossRule, WindowCause};
 use tcpassay_cc::{Cause, Event};
 use tcpassay_units::{Bytes, Time};
-
-/// Logs newly detected losses, if there are any.
-pub(super) fn log_lost(now: Time, span: Span, lost: u64, why: LossRule, log: &mut Log) {
-    if lost > 0 {
-        log.put(now, || LogEvent::Lost { start: span.start, end: span.end, why });
-    }
-}
-
-/// The flight at the begin of a reduction.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Flight {
-    /// RFC 5681's flight size.
-    pub size: u64,
-    /// The bytes of it that were not SACKed before.
-    pub undelivered: u64,
-}
-
-impl Flight {
-    fn before(a: &AckContext) -> Flight {
-        Flight { size: a.prior_out, undelivered: a.prior_undelivered() }
-    }
-}
 
 impl Sender {
     /// The input of PRR from the ACK.
     fn prr_step(&self, a: &AckContext, d: &Delivered, lost: u64, recovery: bool) -> Step {
         let delivered = self.delivered_size(d.bytes, d.packets);
         Step { delivered, advanced: a.advanced, repaired: d.ambiguous, lost: lost > 0, recovery }
-    }
-
-    /// The size of `bytes` in this number of packets, in the unit of the window: Linux counts packets (`tcp_cwnd_reduction`, `tcp_cong_avoid`),
-    /// however short they are.
-    #[inline]
-    pub(super) fn delivered_size(&self, bytes: u64, packets: u64) -> u64 {
-        if self.rules.counts_packets { packets * self.unit() } else { bytes }
-    }
-
-    /// A packet in the window: the segment size without the option of the present poll.
-    #[inline]
-    pub(super) fn unit(&self) -> u64 {
-        self.mss + self.narrowed
-    }
-
-    /// Short segments may be outstanding, each of which counts as a whole one.
-    #[inline]
-    pub(super) fn counts_packets(&self) -> bool {
-        self.rules.counts_packets && (self.short_end > self.scoreboard.una() || self.narrowed > 0)
-    }
-
-    /// The data in flight in the unit of the window (`tcp_packets_in_flight`). The records are counted only
-    /// if a short segment may be among them.
-    #[expect(clippy::inline_always, reason = "once for each packet")]
-    #[inline(always)]
-    pub(super) fn in_flight(&self) -> u64 {
-        if self.counts_packets() { self.packets_in_flight() } else { self.pipe() }
-    }
-
-    #[inline(never)]
-    fn packets_in_flight(&self) -> u64 {
-        let packets = self.scoreboard.packets_in_flight(self.unit()) * self.unit();
-        packets.saturating_sub(self.duplicates.bytes())
     }
 
     /// Detects losses and changes the state: at most one episode begins, and at most one ends. Returns the bytes newly marked
@@ -239,12 +182,6 @@ impl Sender {
         a.marked && (a.prior_out > 0 || !self.rules.ece_needs_flight)
     }
 
-    /// Whether the loss marks are a reason to begin a recovery: in Linux also if what is lost is in flight again (`tcp_time_to_recover`).
-    fn shows_loss(&self) -> bool {
-        self.scoreboard.pending() > 0
-            || self.rules.first_mark_keeps_retransmission && self.uses_rack && self.scoreboard.lost() > 0
-    }
-
     /// RFC 8985 section 7.4: if the tail loss probe repaired a loss, it is reported to the controller. In Linux the reduction is complete
     /// at once.
     fn read_probe_outcome(&mut self, a: &AckContext, log: &mut Log) {
@@ -302,80 +239,6 @@ impl Sender {
             Ca::Disorder if !disorder => self.set_state(now, Ca::Open, CongestionCause::InOrder, log),
             _ => {}
         }
-    }
-
-    /// Marks losses by the configured rule. Returns the bytes newly marked.
-    fn detect(&mut self, now: Time, d: &Delivered, log: &mut Log) -> u64 {
-        if self.uses_rack {
-            if self.rules.rack_awaits_delivery {
-                if !d.dubious {
-                    // An ACK in order in Open: Linux looks for nothing, and sets its one timer anew.
-                    self.timers.set_reorder(now, Time::MAX, log);
-                    return 0;
-                }
-                if !self.rack.take_advanced() {
-                    return 0;
-                }
-            }
-            let scan = self.detect_by_time(now, log);
-            log_lost(now, scan.first..scan.last, scan.lost, LossRule::Rack, log);
-            return scan.lost;
-        }
-        let lost = self.detect_by_count(d);
-        log_lost(now, self.scoreboard.una()..self.scoreboard.high_sacked(), lost, LossRule::DupThresh, log);
-        lost
-    }
-
-    /// The inputs of RACK's reordering window.
-    pub(super) fn rack_input(&self) -> WindowInput {
-        WindowInput {
-            recovering: matches!(self.state, Ca::Recovery | Ca::Loss),
-            mss: self.mss,
-            min_rtt: self.rtt.windowed_min(),
-            srtt: self.rtt.srtt(),
-            micros: self.rules.clock_in_micros,
-        }
-    }
-
-    /// By time (RACK): marks what is lost, and sets the reordering timer for what may still be reordered.
-    pub(super) fn detect_by_time(&mut self, now: Time, log: &mut Log) -> RackScan {
-        let input = self.rack_input();
-        let scan = self.rack.detect(self.clock(now), &input, &mut self.scoreboard);
-        let mut wait = scan.wait.map_or(Time::MAX, |at| at.saturating_add(self.cfg.timer_floor));
-        if scan.wait.is_some() && self.rules.probe_shares_timer {
-            // The one timer of Linux never waits for longer than a retransmission timeout (`inet_csk_reset_xmit_timer`).
-            wait = wait.min(now.saturating_add(self.rtt.rto()));
-        }
-        self.timers.set_reorder(now, wait, log);
-        scan
-    }
-
-    /// By duplicates: marks what is lost. Returns the bytes newly marked.
-    fn detect_by_count(&mut self, d: &Delivered) -> u64 {
-        if d.late > 0 {
-            self.dup_thresh.on_reordering(d.late, self.mss);
-        }
-        let threshold = self.dup_thresh.lowered(&EarlyRetransmit {
-            enabled: self.cfg.early_retransmit,
-            outstanding: self.scoreboard.outstanding(),
-            can_send_new: self.has_new() && self.peer_room() > 0,
-            mss: self.mss,
-        });
-        let (state, mss) = (self.state, self.mss);
-        if !self.sack {
-            // RFC 6582 section 3.2 step 2: not for duplicates of what the last episode sent.
-            let fresh = self.scoreboard.una() > self.recover;
-            let open = matches!(state, Ca::Open | Ca::Disorder | Ca::Cwr);
-            let duplicates = self.duplicates.without_sack(self.rules.emulates_sack, mss);
-            let lost = open && fresh && duplicates >= threshold;
-            return if lost { self.scoreboard.mark_front(mss) } else { 0 };
-        }
-        let dup_acks = self.duplicates.acks();
-        if let Recovery::FreeBsd { pipe } = self.cfg.recovery {
-            let input = DetectInput { state, pipe, dup_acks, threshold, mss, recover: self.recover };
-            return freebsd::detect(&input, &mut self.scoreboard);
-        }
-        self.dup_thresh.detect_by_sack(threshold, dup_acks, state, mss, &mut self.scoreboard)
     }
 
     /// Fast recovery begins.

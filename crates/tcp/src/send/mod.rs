@@ -13,6 +13,8 @@
 //! | `mod` | the handshake's result; values that other modules read |
 //! | `ack` | an ACK: scoreboard, round-trip time, delivery rate, loss detection, controller, window, timers |
 //! | `congestion` | the congestion states: how a recovery begins, continues and ends |
+//! | `detect` | the detection of losses by the rule in force |
+//! | `in_flight` | what is in flight, in the unit of the window |
 //! | `on_timer` | timers that fire, and those that an ACK sets |
 //! | `poll` | selection of the next segment |
 //! | `path` | changes of the segment size |
@@ -56,8 +58,10 @@ mod application;
 mod congestion;
 mod cwnd_validation;
 mod delivery;
+mod detect;
 mod driver;
 mod emit;
+mod in_flight;
 mod info;
 mod limits;
 mod local_drop;

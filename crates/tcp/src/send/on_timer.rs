@@ -5,8 +5,9 @@
 
 use super::Sender;
 use super::ack::AckContext;
-use super::congestion::{Flight, log_lost};
 use super::delivery::Delivered;
+use super::detect::log_lost;
+use super::in_flight::Flight;
 use super::local_drop;
 use super::loss::rto::Frto;
 use super::loss::tlp::ProbeInput;

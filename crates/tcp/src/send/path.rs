@@ -7,7 +7,7 @@
 //! it enters the state Loss with an unchanged window.
 
 use super::Sender;
-use super::congestion::log_lost;
+use super::detect::log_lost;
 use super::loss::rto::Frto;
 use super::pmtud::{LEAST_MSS, ProbeInput, Ready};
 use super::scoreboard::sent::Sent;

@@ -1,4 +1,7 @@
-//! Tests of rules of Linux 6.1 for recovery, retransmission and deferral; the name of each test states the rule.
+//! Tests of rules of Linux 6.1 for recovery and retransmission; the name of each test states the rule.
+
+mod probes;
+mod super_segments;
 
 use super::*;
 use crate::config::{LossDetection, Tlp};
@@ -17,6 +20,11 @@ fn linux() -> Config {
 /// The same without super-segments.
 fn single() -> Config {
     Config { tso: None, ..linux() }
+}
+
+/// The profile `linux` with super-segments.
+fn tso() -> Config {
+    Config { tso: Some(Bytes::new(65_536)), ..linux() }
 }
 
 #[test]
@@ -135,24 +143,6 @@ fn a_retransmission_ends_where_the_window_that_has_shrunk_ends_and_the_first_seg
 }
 
 #[test]
-fn a_super_segment_is_deferred_up_to_a_millisecond_after_any_segment() {
-    // `tcp_tso_should_defer` with tcp_wstamp_ns, which `__tcp_transmit_skb` sets for segments without data, too.
-    let deferred = |ack_before: Option<Dur>| {
-        let mut r = Rig::new(&tso());
-        r.write(16);
-        r.advance(ms(100));
-        if let Some(before) = ack_before {
-            r.s.on_control_sent(r.now);
-            r.advance(before);
-        }
-        r.sack(0, &[1..2]).is_empty()
-    };
-    assert!(!deferred(None), "the last segment left 100 ms ago");
-    assert!(deferred(Some(Dur::from_micros(500))));
-    assert!(!deferred(Some(Dur::from_micros(1100))));
-}
-
-#[test]
 fn after_an_undo_a_retransmission_needs_more_lost_segments_than_are_in_flight_again() {
     // `tcp_xmit_retransmit_queue`: retrans_out >= lost_out. F-RTO undoes the timeout, whose retransmission stays in flight.
     let mut r = Rig::new(&single());
@@ -252,78 +242,6 @@ fn a_sack_of_older_data_than_the_last_transmission_of_the_first_segment_restarts
 }
 
 #[test]
-fn a_probe_that_the_window_does_not_hold_any_more_is_not_sent() {
-    // `__tcp_retransmit_skb`: -EAGAIN, and the retransmission timer runs.
-    for (window, sent) in [(2000, true), (1000, false)] {
-        let mut r = Rig::new(&Config { tlp: Config::profile(Profile::Linux).tlp, ..single() });
-        r.write(2);
-        r.window = window;
-        let ack = AckIn { may_update: true, ..r.ack_in(seg(0)) };
-        r.deliver(&ack);
-        assert_eq!(r.fire().map(|probe| probe == [1]), Ok(sent), "{window}");
-        assert_eq!(r.info().tlp_probes, u64::from(sent));
-    }
-}
-
-#[test]
-fn segments_with_an_option_that_others_do_not_have_are_whole_packets_in_the_window() {
-    // `tcp_current_mss`: 988 of 1000 bytes, as with one SACK block; `tcp_packets_in_flight` counts packets.
-    let mut r = Rig::new(&tso());
-    assert_eq!(r.s.write(r.now, 100_000), 100_000);
-    let mut bytes = 0;
-    while let Some(chunk) = r.s.poll_narrow(r.now, 12, &mut r.log) {
-        bytes += chunk.span.end - chunk.span.start;
-    }
-    assert_eq!((bytes, r.s.in_flight()), (9880, 10_000));
-    // One of them, which is a record of its own, is SACKed and releases one.
-    r.advance(ms(100));
-    let ack = AckIn { sacks: [1 + 988..1 + 2 * 988].into_iter().collect(), ..r.ack_in(1) };
-    r.deliver(&ack);
-    assert_eq!(r.info().sacked.get(), 988);
-    let chunk = r.s.poll_narrow(r.now, 12, &mut r.log).unwrap();
-    assert_eq!(chunk.span, 9881..9881 + 988);
-}
-
-/// A sender whose one segment was acknowledged with a closed window, and that has another segment to send. It probes the window.
-fn closed(cfg: &Config) -> Rig {
-    let mut r = Rig::new(cfg);
-    r.write(1);
-    r.advance(ms(100));
-    r.window = 0;
-    assert_eq!(r.ack(1), [0; 0]);
-    assert_eq!(r.write(1), [0; 0]);
-    r
-}
-
-#[test]
-fn each_ack_restarts_the_timer_of_window_probes() {
-    // `tcp_ack_probe`; RFC 9293 section 3.8.6.1 only requires probes.
-    for (cfg, left) in [(linux(), 300), (rfc(), 250)] {
-        let mut r = closed(&cfg);
-        let wait = r.wait();
-        r.advance(ms(50));
-        r.ack(1);
-        assert_eq!(wait.saturating_sub(r.wait()), ms(300 - left));
-    }
-}
-
-#[test]
-fn window_probes_continue_the_back_off_of_the_retransmission_timer_after_an_ack() {
-    // `tcp_probe0_when`: the RTO, doubled as often as `icsk_backoff` says.
-    let mut r = Rig::new(&linux());
-    r.write(1);
-    r.fire().unwrap();
-    r.window = 0;
-    r.ack(1);
-    r.write(1);
-    assert_eq!(r.wait(), ms(600), "the RTO without more");
-    r.ack(1);
-    assert_eq!(r.wait(), ms(1200));
-    r.fire().unwrap();
-    assert_eq!(r.wait(), ms(2400));
-}
-
-#[test]
 fn an_ack_of_a_part_of_a_segment_acknowledges_nothing() {
     // `tcp_clean_rtx_queue`.
     let mut r = Rig::new(&single());
@@ -340,20 +258,6 @@ fn an_ack_of_a_part_of_a_segment_acknowledges_nothing() {
     assert_eq!((r.info().delivered_packets, r.info().delivered.get(), r.info().unacked.get()), (1, 1000, 0));
     assert_eq!(r.cwnd(), 11_000, "the whole segment counts now");
     assert_ne!(r.info().srtt, before.srtt);
-}
-
-#[test]
-fn a_probe_that_the_window_forbids_lets_the_retransmission_timer_count_from_the_first_segment() {
-    // `tcp_send_loss_probe`, `tcp_rearm_rto`.
-    let mut r = Rig::new(&Config { tlp: Tlp::On, ..single() });
-    r.write(5);
-    r.advance(ms(1));
-    r.window = 1000;
-    r.ack(0);
-    assert_eq!(r.fire(), Ok(vec![]), "the probe timer");
-    assert!(r.now < Time::ZERO + ms(1300));
-    assert_eq!(r.fire(), Ok(vec![0]));
-    assert_eq!(r.now, Time::ZERO + ms(1300), "300 ms after the segments");
 }
 
 /// With classic ECN and timestamps.
@@ -390,85 +294,6 @@ fn ece_without_data_in_flight_reduces_nothing() {
     let ack = AckIn { ece: true, ..r.ack_in(seg(1)) };
     r.deliver(&ack);
     assert_eq!(r.info().ecn_reductions, 1);
-}
-
-/// The profile `linux` with super-segments.
-fn tso() -> Config {
-    Config { tso: Some(Bytes::new(65_536)), ..linux() }
-}
-
-/// Sends `n` bytes in segments that an option makes 12 bytes shorter.
-fn narrow(r: &mut Rig, n: u64) -> Vec<Span> {
-    assert_eq!(r.s.write(r.now, n), n);
-    std::iter::from_fn(|| r.s.poll_narrow(r.now, 12, &mut r.log)).map(|chunk| chunk.span).collect()
-}
-
-#[test]
-fn a_super_segment_of_shorter_segments_is_retransmitted_as_one() {
-    // `__tcp_retransmit_skb`: the socket buffer has the length with which it was sent, and the present segment size.
-    let mut r = Rig::new(&tso());
-    assert_eq!(narrow(&mut r, 1000), [1..1001]);
-    assert_eq!(r.s.in_flight(), 2000, "two packets");
-    assert_eq!(r.fire(), Ok(vec![0]));
-    assert_eq!((r.info().unacked.get(), r.info().bytes_retransmitted.get()), (1000, 1000));
-    assert_eq!(r.s.in_flight(), 1000, "one packet now");
-    r.advance(ms(100));
-    assert_eq!(r.ack(1), [0; 0]);
-}
-
-#[test]
-fn a_part_of_a_super_segment_that_arrived_is_not_sent_with_the_others() {
-    let mut r = Rig::new(&single());
-    let mut r2 = Rig::new(&tso());
-    assert_eq!(narrow(&mut r, 1976), [1..989, 989..1977], "without super-segments");
-    assert_eq!(narrow(&mut r2, 1976), [1..1977]);
-    r2.advance(ms(100));
-    let ack = AckIn { sacks: [989..1977].into_iter().collect(), ..r2.ack_in(1) };
-    r2.deliver(&ack);
-    r2.now = r2.s.next_timer().unwrap();
-    r2.s.on_timer(r2.now, &mut r2.log).unwrap();
-    assert_eq!(r2.drain().iter().map(|chunk| chunk.span.clone()).collect::<Vec<_>>(), [1..989]);
-}
-
-#[test]
-fn the_probe_of_a_super_segment_of_shorter_segments_counts_its_packets_with_the_present_size() {
-    // `tcp_send_loss_probe`: it begins after (packets - 1) * size bytes, or is everything.
-    for (written, probed) in [(1000, 1..1001), (1976, 1001..1977)] {
-        let mut r = Rig::new(&Config { tlp: Tlp::On, ..tso() });
-        let sent = narrow(&mut r, written);
-        assert_eq!(sent.len(), 1);
-        r.now = r.s.next_timer().unwrap();
-        r.s.on_timer(r.now, &mut r.log).unwrap();
-        assert_eq!(r.drain().iter().map(|chunk| chunk.span.clone()).collect::<Vec<_>>(), [probed]);
-        assert_eq!(r.info().tlp_probes, 1);
-    }
-}
-
-#[test]
-fn the_probe_joins_parts_that_are_sacked() {
-    let mut r = Rig::new(&Config { tlp: Tlp::On, ..tso() });
-    r.write(1);
-    assert_eq!(narrow(&mut r, 1976).len(), 1);
-    r.advance(ms(100));
-    let ack = AckIn { sacks: [1001..2977].into_iter().collect(), ..r.ack_in(1) };
-    r.deliver(&ack);
-    assert_eq!(r.info().sacked.get(), 1976);
-    r.now = r.s.next_timer().unwrap();
-    r.s.on_timer(r.now, &mut r.log).unwrap();
-    r.drain();
-    assert_eq!((r.info().sacked.get(), r.s.audit_counts()), (1976, Ok(())));
-}
-
-#[test]
-fn data_that_the_timer_of_window_probes_sends_start_no_tail_loss_probe() {
-    // `tcp_write_wakeup`.
-    let mut r = Rig::new(&Config { tlp: Tlp::On, ..single() });
-    r.window = 200;
-    r.ack(0);
-    assert_eq!(r.write(1), [0; 0]);
-    assert_eq!(r.fire(), Ok(vec![0]));
-    assert_eq!(r.fire(), Ok(vec![0]));
-    assert_eq!((r.info().tlp_probes, r.info().timeouts), (0, 1));
 }
 
 #[test]
@@ -536,24 +361,6 @@ fn a_window_that_was_full_counts_as_full_until_something_is_sent_after_its_end()
     assert_eq!(r.cwnd(), 20_000);
     r.ack(11);
     assert_eq!(r.cwnd(), 21_000);
-}
-
-#[test]
-fn a_super_segment_has_the_length_of_the_rate_at_the_last_ack() {
-    // `tcp_tso_autosize` with sk_pacing_rate, which only ACKs change (`tcp_update_pacing_rate`).
-    let restarting = Config { tso_autosize: crate::TsoAutosize::Rate, ..tso() };
-    let mut r = Rig::controlled_by("reno", &restarting);
-    r.s.rtt.sample(ms(1), 1, 1);
-    r.write(10);
-    r.advance(ms(1));
-    // 20 segments in slow start: 200 % of them in about 88 ms are 452 bytes in 1/1024 s, so that two segments are the least.
-    r.ack(10);
-    assert_eq!(r.cwnd(), 20_000);
-    let before = r.s.pacer.rate_of_size();
-    r.advance(ms(3000));
-    r.write(1);
-    assert_eq!(r.cwnd(), 10_000, "restarted after the idle time");
-    assert_eq!(r.s.pacer.rate_of_size(), before);
 }
 
 #[test]
