@@ -15,7 +15,11 @@ from tcpassay.kernel import store
 sys.path.insert(0, str(plans.REPOSITORY / "tools" / "quality"))
 
 import bugs
+import differences
 import history
+
+from tcpassay.first_difference import FirstDifference
+from tcpassay.following import Followed, FollowedEnd
 
 ALL = sorted(bugs.DATA.glob("*.patch"))
 STACK = ("net/ipv4/", "net/core/", "net/sched/", "include/net/")
@@ -84,6 +88,7 @@ def run(
     return {
         "case": "0" * 10,
         "outcome": outcome,
+        "trace": digest,
         "digest": digest,
         "cpu_s": 1.0,
         "goodput": goodput,
@@ -140,9 +145,109 @@ def test_the_row_of_a_bug_has_a_line_for_each_plan_that_ran() -> None:
     }
     other = row | {"cases": 8, "found": 2, "by": {"ecn: no CWR": 2}, "measured": "t1"}
     made = history.cells(bugs.read(ALL[0]), {"kernel-coverage": row, "kernel-windows": other}, {})
-    assert made[3] == "kernel-coverage: 0 of 80<br>kernel-windows: 2 of 8"
-    assert made[6] == "ecn: no CWR (2)"
-    assert history.cells(bugs.read(ALL[0]), {"kernel-coverage": row}, {ALL[0].stem: "more cases"})[3] == "no"
+    assert len(made) == len(history.COLUMNS)
+    assert made[3] == "kernel-coverage: 3 of 80<br>kernel-windows: 3 of 8"
+    assert made[4] == "kernel-coverage: 0 of 80<br>kernel-windows: 2 of 8"
+    assert made[5:9] == ["not measured"] * 4
+    assert made[10] == "ecn: no CWR (2)"
+    assert history.cells(bugs.read(ALL[0]), {"kernel-coverage": row}, {ALL[0].stem: "more cases"})[4] == "no"
+
+
+STACK_C = """static void tcp_deep(struct sock *sk)
+{
+\tsk->a = 1;
+}
+
+/* A comment (with a call) before it. */
+static inline bool
+tcp_inner(struct sock *sk,
+\t  int count)
+{
+\ttcp_deep(sk);
+\treturn false;
+}
+
+int tcp_outer(struct sock *sk)
+{
+\treturn tcp_inner(sk, 3);
+}
+
+static struct ops tcp_ops = {
+\t.act = tcp_outer,
+};
+
+void tcp_main(struct sock *sk)
+{
+\tsk->ops->act(sk);
+}
+"""
+PATCH = """Fixed-by: 0123456789ab tcp: fix it
+Introduced-by: not told
+Lived: 2015-2016
+Verified: nothing
+Symptom: The count is wrong.
+
+--- a/net/ipv4/tcp_a.c
++++ b/net/ipv4/tcp_a.c
+"""
+
+
+@pytest.mark.parametrize(
+    ("hunk", "changed", "callers"),
+    [
+        ("@@ -11 @@\n \ttcp_deep(sk);\n-\treturn false;\n", {"tcp_inner"}, {"tcp_outer"}),
+        ("@@ -16 @@\n {\n-\treturn tcp_inner(sk, 3);\n+\treturn 1;\n", {"tcp_outer"}, {"tcp_main"}),
+    ],
+)
+def test_the_functions_of_a_patch_are_those_of_its_changed_lines_and_their_direct_callers(
+    hunk: str, changed: set[str], callers: set[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "source" / "net" / "ipv4" / "tcp_a.c"
+    file.parent.mkdir(parents=True)
+    file.write_text(STACK_C)
+    patch = tmp_path / "bug.patch"
+    patch.write_text(PATCH + hunk)
+    assert differences.functions(bugs.read(patch), tmp_path / "source") == (changed, callers)
+
+
+def end(run: str, at: int | None, cause: str = "", source: str = "") -> FollowedEnd:
+    first = None if at is None else FirstDifference(1, at, "", "", "", "", source, cause)
+    return FollowedEnd(run, "a", "flow.1", 9, 9, 9, {}, first, "", run)
+
+
+def test_a_difference_is_found_alone_if_no_end_of_the_plain_kernel_has_its_cause() -> None:
+    plain = Followed(
+        [end("1", None), end("2", 50, "known"), end("3", None), end("4", 50, "known"), end("5", None)], {}
+    )
+    faulty = [
+        end("1", 9, "other", "tcp_ack, RFC 5681"),
+        end("2", 50, "known"),
+        end("3", 9, "known", "tcp_ack"),
+        end("4", 40, "another", "tcp_push"),
+        end("5", None),
+    ]
+    told = differences.told(plain, Followed(faulty, {}), {"tcp_ack"})
+    assert (told["ends"], told["alone"], told["named"], told["beside"]) == (5, 2, 1, 1)
+    assert told["causes"] == {"other (tcp_ack, RFC 5681)": 1, "another (tcp_push)": 1}
+
+
+def test_the_summary_counts_bugs_that_change_packets_by_what_finds_them() -> None:
+    def row(alone: int, named: int, beside: int, found: int, differ: int = 1) -> dict[str, Any]:
+        follow = {"alone": alone, "named": named, "beside": beside}
+        return {"differ": differ, "found": found, "follow": follow}
+
+    rows = {
+        "both": {"p": row(2, 1, 0, 1)},
+        "unnamed": {"p": row(1, 0, 0, 0)},
+        "beside": {"p": row(0, 0, 3, 1)},
+        "neither": {"p": row(0, 0, 0, 0)},
+        "unchanged": {"p": row(0, 0, 0, 0, 0)},
+    }
+    assert history.ways(rows) == (
+        "Of 4 bugs that change packets and were followed, `follow` finds 2 alone, 1 of them with a reason that names "
+        "the function, and 1 more only beside the plain kernel; the oracles find 2, 1 of which `follow` does not find "
+        "alone."
+    )
 
 
 def test_the_hold_out_is_reported_before_and_after_the_plans_and_oracles_were_changed() -> None:

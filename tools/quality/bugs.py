@@ -65,17 +65,17 @@ def read(file: Path) -> Bug:
         lived=found["Lived"],
         verified=found["Verified"],
         symptom=found["Symptom"],
-        patch=Patch(file.stem, text),
+        patch=Patch(file.stem, text, file),
         cases=tuple(found.get("Cases", "").replace(",", " ").split()),
         window_cases=tuple(found.get("Window-cases", "").replace(",", " ").split()),
     )
 
 
-def bugs(only: list[str] | None = None) -> list[Bug]:
-    """All bugs by name, or those with these names, in their order. Raises `ValueError` for an unknown name."""
-    known = {file.stem: file for file in sorted(DATA.glob("*.patch"))}
+def bugs(only: list[str] | None = None, folder: Path = DATA) -> list[Bug]:
+    """All bugs of a folder by name, or those with these names in this order. Raises `ValueError` for others."""
+    known = {file.stem: file for file in sorted(folder.glob("*.patch"))}
     if unknown := [name for name in only or [] if name not in known]:
-        raise ValueError(f"there is no bug `{unknown[0]}` in {DATA}")
+        raise ValueError(f"there is no bug `{unknown[0]}` in {folder}")
     return [read(known[name]) for name in only or known]
 
 
@@ -97,10 +97,14 @@ class Kernels:
         """The environment of commands that use these kernels."""
         return os.environ | {"TCPASSAY_CACHE": str(self.cache)}
 
+    def source(self, name: str) -> Path:
+        """The source of 6.1 from which the kernel with this name was built."""
+        return self.cache / "kernels" / name / "tree" / "source"
+
     def image(self, bug: Bug | None) -> str:
         """Builds the kernel with a bug, or the plain one, unless it is there. Returns its name in the store."""
         name = bug.id if bug else PLAIN
-        patch = ["--patch", str(DATA / f"{bug.id}.patch")] if bug else []
+        patch = ["--patch", str(bug.patch.file)] if bug else []
         command = [*TCPASSAY, "kernel", "build", "--debian", VERSION, "--name", name, *patch]
         ended = subprocess.run(  # noqa: S603
             [*command, "--jobs", str(self.jobs)],

@@ -3,12 +3,14 @@
     python tools/quality/history.py                    # every bug: build, run, isolate; then docs/quality-history.md
     python tools/quality/history.py --only cwnd-of-zero --no-isolation
     python tools/quality/history.py --table            # the table of the stored results, without runs
+    python tools/quality/history.py --bugs other --out out/other    # the patches of another folder; no table is written
 
 A case finds a bug when an oracle reports an error or a warning in it that it does not report on the same kernel
-without the bug, or when only the run with the bug fails. A case whose recording has the same bytes on both kernels did
-not reach the bug. What is finished is kept in the folder `--out`, so that an interrupted run goes on. The result of
-each bug and plan is stored in tests/quality/history/results.json (plans/kernel-coverage.toml) or results-windows.json
-(plans/kernel-windows.toml) with the time of the measured commit; the table shows all.
+without the bug, or when only the run with the bug fails. A case whose packets are the same on both kernels did not
+reach the bug. `differences.py` defines what `tcpassay follow` finds. What is finished is kept in the folder `--out`, so
+that an interrupted run goes on. The result of each bug and plan is stored beside its patch in results.json
+(plans/kernel-coverage.toml) or results-windows.json (plans/kernel-windows.toml) with the time of the measured commit;
+the table shows all.
 """
 
 import argparse
@@ -25,8 +27,11 @@ from typing import Any
 
 import polars as pl
 from bugs import DATA, PLAIN, ROOT, TCPASSAY, Bug, Kernels, bugs
+from differences import functions
+from differences import told as follow_told
 from findings import known_as
 
+from tcpassay.following import Followed, follow_folder
 from tcpassay.judge import can_judge, judge
 from tcpassay.recording import Recording
 from tcpassay.results import Results, load
@@ -37,8 +42,8 @@ class Sweep:
     """A plan that runs on every kernel, and the file with its last results."""
 
     plan: Path
-    results: Path
-    """The last result of each bug, and under `plain` that of 6.1 without a bug."""
+    results: str
+    """The file with the last result of each bug, and under `plain` that of 6.1 without a bug."""
 
     @property
     def name(self) -> str:
@@ -53,14 +58,18 @@ class Sweep:
         return tuple(one for one in chosen if tuple(one.split("=", 1)) in known)
 
 
-COVERAGE = Sweep(ROOT / "plans" / "kernel-coverage.toml", DATA / "results.json")
-WINDOWS = Sweep(ROOT / "plans" / "kernel-windows.toml", DATA / "results-windows.json")
+COVERAGE = Sweep(ROOT / "plans" / "kernel-coverage.toml", "results.json")
+WINDOWS = Sweep(ROOT / "plans" / "kernel-windows.toml", "results-windows.json")
 SWEEPS = (COVERAGE, WINDOWS)
 DOCS = ROOT / "docs" / "quality-history.md"
+COLUMNS = ("bug", "fixed by", "lived", "changed", "oracles", "alone", "named", "beside", "first differences")
+COLUMNS += ("slower", "findings (cases)", "cause of a finding", "what an oracle would need", "measured")
 NOTES = DATA / "notes.toml"
 """For bugs that are not found: the missing feature. Under `plain`: the reasons of the findings without a bug."""
 HOLD_OUT = DATA / "holdout.toml"
 """The first measurement of the bugs of the hold-out."""
+COUNTED = ("error", "warning")
+"""Severities of the findings that find a bug. First differences from the model are counted beside them."""
 SLOWER = 0.9
 """Share of the goodput without the bug below which a case counts as slower."""
 
@@ -70,7 +79,7 @@ def run(kernels: Kernels, kernel: str, plan: Path, out: Path, filters: tuple[str
     folder = out / "results" / kernel
     own = out / f"{kernel}.toml"
     text = f'name = "{kernel}"\nextends = "{plan.resolve()}"\nsubstrates = ["kernel:{kernel}"]\n'
-    own.write_text(text + 'collect.events = true\nkeep.recordings = "all"\n')
+    own.write_text(text + 'collect.events = true\ncollect.packets = true\nkeep.recordings = "all"\n')
     resumed = (
         ["--resume", str(folder)]
         if (folder / "journal.sqlite").exists()
@@ -93,11 +102,11 @@ def found_in(results: Results, run: dict[str, Any]) -> Counter[tuple[str, str]]:
     else:
         own = results.findings.filter(pl.col("case") == run["case"])
         found = list(own.select("oracle", "title", "severity").iter_rows())
-    return Counter(known_as(oracle, title) for oracle, title, severity in found if severity != "note")
+    return Counter(known_as(oracle, title) for oracle, title, severity in found if severity in COUNTED)
 
 
 def cases(results: Results, plain: dict[str, dict[str, Any]] | None = None) -> dict[str, dict[str, Any]]:
-    """Each run by what its case varies: outcome, checksum of its recording, goodput, findings, CPU time.
+    """Each run by what its case varies: outcome, checksums of packets and recording, goodput, findings, CPU time.
 
     A recording with the bytes of the one in `plain` has the same findings and is not judged again.
     """
@@ -113,6 +122,7 @@ def cases(results: Results, plain: dict[str, dict[str, Any]] | None = None) -> d
         key: {
             "case": run["case"],
             "outcome": run["outcome"],
+            "trace": run.get("trace"),
             "digest": run.get("digest"),
             "cpu_s": run.get("cpu_s") or 0.0,
             "goodput": (run.get("metrics") or {}).get("goodput"),
@@ -130,7 +140,7 @@ def compared(plain: dict[str, dict[str, Any]], faulty: dict[str, dict[str, Any]]
     differ = 0
     for key, one in faulty.items():
         other = plain[key]
-        differ += one["digest"] != other["digest"] or one["outcome"] != other["outcome"]
+        differ += one["trace"] != other["trace"] or one["outcome"] != other["outcome"]
         new = [found for found in one["found"] if found not in other["found"]]
         if one["outcome"] != "done" and other["outcome"] == "done":
             new.append(("outcome", one["outcome"]))
@@ -180,8 +190,16 @@ def finished(out: Path, kernel: str) -> bool:
     return (folder / "result.json").exists() and load(folder).index["status"] == "complete"
 
 
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """The runs of a plan on the kernel without a bug."""
+
+    cases: dict[str, dict[str, Any]]
+    followed: Followed
+
+
 def looked_at(
-    kernels: Kernels, sweep: Sweep, bug: Bug, plain: dict[str, dict[str, Any]], given: argparse.Namespace
+    kernels: Kernels, sweep: Sweep, bug: Bug, plain: Plain, given: argparse.Namespace
 ) -> dict[str, Any]:
     """Builds, runs, compares and isolates one bug, or reads stored results."""
     out = place(given.out, sweep)
@@ -195,8 +213,11 @@ def looked_at(
         row = {"build_s": round(time.monotonic() - started, 1)}
         chosen = bug.window_cases if sweep is WINDOWS and bug.window_cases else bug.cases
         run(kernels, name, sweep.plan, out, sweep.filters(chosen))
-    faulty = cases(load(folder), plain)
-    row |= compared(plain, faulty) | {"cpu_s": round(sum(one["cpu_s"] for one in faulty.values()), 1)}
+    faulty = cases(load(folder), plain.cases)
+    row |= compared(plain.cases, faulty) | {"cpu_s": round(sum(one["cpu_s"] for one in faulty.values()), 1)}
+    changed, callers = functions(bug, kernels.source(bug.id))
+    followed = follow_folder(folder, jobs=kernels.jobs)
+    row |= {"functions": sorted(changed), "follow": follow_told(plain.followed, followed, changed | callers)}
     file.write_text(json.dumps(row, indent=1))
     if row["found"] and "isolation" not in row and not given.no_isolation:
         row["isolation"] = isolated(kernels, folder, row, given.budget)
@@ -219,35 +240,40 @@ def place(out: Path, sweep: Sweep) -> Path:
     return out if sweep is COVERAGE else out / sweep.name
 
 
-def stored(sweep: Sweep) -> dict[str, dict[str, Any]]:
-    """The stored results of a sweep."""
-    made: dict[str, dict[str, Any]] = (
-        json.loads(sweep.results.read_text(encoding="utf-8")) if sweep.results.exists() else {}
-    )
+def stored(sweep: Sweep, folder: Path = DATA) -> dict[str, dict[str, Any]]:
+    """The stored results of a sweep on the bugs of a folder."""
+    file = folder / sweep.results
+    made: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     return made
 
 
-def store(sweep: Sweep, name: str, row: dict[str, Any]) -> None:
+def store(sweep: Sweep, folder: Path, name: str, row: dict[str, Any]) -> None:
     """Replaces one of the stored results."""
     head = ["git", "-C", str(ROOT), "log", "-1", "--format=%cI"]
     commit = subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
-    rows = stored(sweep) | {name: row | {"measured": commit}}
-    sweep.results.write_text(json.dumps(dict(sorted(rows.items())), indent=1) + "\n", encoding="utf-8")
+    rows = stored(sweep, folder) | {name: row | {"measured": commit}}
+    (folder / sweep.results).write_text(
+        json.dumps(dict(sorted(rows.items())), indent=1) + "\n", encoding="utf-8"
+    )
 
 
 def told(row: dict[str, Any]) -> dict[str, Any]:
     """What the table shows of a result."""
-    kept = ("cases", "differ", "slower", "slowest", "found", "by", "cpu_s")
+    kept = ("cases", "differ", "slower", "slowest", "found", "by", "cpu_s", "functions", "follow")
     return {key: row[key] for key in kept} | {"cause": cause(row)}
 
 
-def without_bug(plain: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The result of 6.1 without a bug: cases, cases with findings, and the findings with the number of their cases."""
-    found = Counter(f"{oracle}: {title}" for one in plain.values() for oracle, title in one["found"])
+def without_bug(plain: Plain) -> dict[str, Any]:
+    """The result of 6.1 without a bug: cases with findings, ends that are followed, and what is found how often."""
+    runs, followed = plain.cases.values(), plain.followed
+    found = Counter(f"{oracle}: {title}" for one in runs for oracle, title in one["found"])
     return {
-        "cases": len(plain),
-        "found": sum(bool(one["found"]) for one in plain.values()),
+        "cases": len(runs),
+        "found": sum(bool(one["found"]) for one in runs),
         "by": dict(found.most_common()),
+        "ends": len(followed.ends),
+        "followed": followed.whole,
+        "causes": {cause.cause: cause.count for cause in followed.causes},
     }
 
 
@@ -286,6 +312,38 @@ def mean_cpu(rows: dict[str, dict[str, Any]]) -> float:
     return sum(spent) / max(len(spent), 1)
 
 
+def following(rows: dict[str, dict[str, Any]]) -> list[str]:
+    """The cells about first differences: alone, named, beside, and the most frequent cause of each plan."""
+    measured = [row["follow"] for row in rows.values() if "follow" in row]
+    if not measured:
+        return ["not measured"] * 4
+    alone, named, beside, ends = (
+        sum(one[key] for one in measured) for key in ("alone", "named", "beside", "ends")
+    )
+    causes = dict.fromkeys(text for one in measured for text in list(one["causes"])[:2])
+    return [f"{alone} of {ends}" if alone else "no", str(named), str(beside), "<br>".join(causes) or "-"]
+
+
+def ways(rows: dict[str, dict[str, dict[str, Any]]]) -> str:
+    """How many bugs whose packets differ are found, and by what. `rows`: the results by bug and plan."""
+    reached = {
+        bug: [row["follow"] for row in of.values() if "follow" in row]
+        for bug, of in rows.items()
+        if any(row["differ"] and "follow" in row for row in of.values())
+    }
+
+    def found(key: str) -> set[str]:
+        return {bug for bug, told in reached.items() if any(one[key] for one in told)}
+
+    alone, by = found("alone"), {bug for bug in reached if any(row["found"] for row in rows[bug].values())}
+    return (
+        f"Of {len(reached)} bugs that change packets and were followed, `follow` finds {len(alone)} alone, "
+        f"{len(found('named'))} of them with a reason that names the function, and {len(found('beside') - alone)} "
+        f"more only beside the plain kernel; the oracles find {len(by)}, {len(by - alone)} of which `follow` does not "
+        "find alone."
+    )
+
+
 def cells(bug: Bug, rows: dict[str, dict[str, Any]], needed: dict[str, str]) -> list[str]:
     """The cells of a bug. `rows`: its results by the name of the sweep."""
 
@@ -304,8 +362,9 @@ def cells(bug: Bug, rows: dict[str, dict[str, Any]], needed: dict[str, str]) -> 
         f"`{bug.id}`",
         bug.fixed_by,
         bug.lived,
-        each("{found} of {cases}") if found else "no",
         each("{differ} of {cases}"),
+        each("{found} of {cases}") if found else "no",
+        *following(rows),
         f"{slower} (worst {slowest - 1:.0%})" if slower else "0",
         by or "-",
         "<br>".join(causes) or "-",
@@ -329,16 +388,24 @@ def table() -> str:
         "back into 6.1 (tests/quality/history has the patches and their fixing commits). The same cases of two",
         "general plans ran on the kernel with the bug and on 6.1 without it: `plans/kernel-coverage.toml`, whose",
         "cases differ from the usual in most factors, and `plans/kernel-windows.toml`, whose cases differ in little",
-        "more than traffic and one disturbance. A bug is found in a case",
-        "if an oracle reports an error or a warning that it does not report without the bug, or if only the run with",
-        "the bug fails. *Differ* counts cases whose recording has other bytes than without the bug; where none",
-        "differs, the plan did not reach the bug. Where the header of a patch has `Cases`, no other cases were run;",
-        "*differ* has the number of cases that were run.",
-        "No case was written for one of the bugs, and every oracle states a rule of an RFC or of Linux. *Slower*",
-        "counts cases with less than 90 % of the goodput without the bug: a comparison of kernels, not a finding.",
-        "A finding in a single case may be accidental, because a changed packet changes all later packets of the run.",
+        "more than traffic and one disturbance. Where the header of a patch has `Cases`, no other cases were run.",
+        "No case was written for one of the bugs.",
         "",
-        f"* Found: {caught} of {len(ran)} that were run (of {len(of)}). Reached (a case differs): {reached}.",
+        "* *Changed*: cases whose packets differ from those without the bug (where none differs, the plan did not",
+        "  reach it), and the number of cases that were run.",
+        "* *Oracles*: cases in which an oracle reports an error or a warning that it does not report without the bug,",
+        "  or in which only the run with the bug fails. A finding in a single case may be accidental, because a",
+        "  changed packet changes all later packets of the run.",
+        "* *Alone*: ends at which `tcpassay follow` has a first difference that the same end does not have without",
+        "  the bug, or has later, and whose cause (what differs, and the kind of the model's reason) no end of any run",
+        "  of the plan has on 6.1 without a bug: with a list of those causes the plain kernel need not run.",
+        "* *Named*: of these, ends with a reason that names a function that the patch changes, or one that calls it.",
+        "* *Beside*: the other new or earlier first differences, which only a comparison with the same case on the",
+        "  plain kernel tells from faults of the model.",
+        "* *Slower*: cases with less than 90 % of the goodput without the bug: a comparison of kernels, not a finding.",
+        "",
+        f"* Oracles find {caught} of {len(ran)} that were run (of {len(of)}). Packets of {reached} differ in a case.",
+        f"* {ways(ran)}",
         *(
             f"* {mean_cpu(rows):.0f} CPU s a kernel for the runs of `{name}`."
             for name, rows in results.items()
@@ -347,12 +414,14 @@ def table() -> str:
         *plain_lines(needed),
         "* *Measured* is the time of the commit whose oracles and cases were used.",
         "",
-        "| bug | fixed by | lived | found | differ | slower | by (cases) | cause | what would be needed | measured |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        f"| {' | '.join(COLUMNS)} |",
+        f"| {' | '.join(['---'] * len(COLUMNS))} |",
     ]
     for bug in bugs():
         if bug.id not in ran:
-            lines.append(f"| `{bug.id}` | {bug.fixed_by} | {bug.lived} | not run | | | | | | |")
+            lines.append(
+                f"| `{bug.id}` | {bug.fixed_by} | {bug.lived} | not run {'| ' * (len(COLUMNS) - 3)}|"
+            )
             continue
         lines.append(f"| {' | '.join(cells(bug, ran[bug.id], needed))} |")
     return "\n".join(lines) + "\n"
@@ -365,19 +434,20 @@ def swept(kernels: Kernels, sweep: Sweep, given: argparse.Namespace, started: fl
     folder = out / "results" / PLAIN
     if not finished(out, PLAIN):
         folder = run(kernels, kernels.image(None), sweep.plan, out)
-    plain = cases(load(folder))
-    store(sweep, "plain", without_bug(plain))
-    spent = sum(one["cpu_s"] for one in plain.values())
-    print(f"{sweep.name}, plain: {len(plain)} cases, {spent:.0f} CPU s", flush=True)
-    for bug in bugs(given.only):
+    plain = Plain(cases(load(folder)), follow_folder(folder, jobs=kernels.jobs))
+    store(sweep, given.bugs, "plain", without_bug(plain))
+    spent = sum(one["cpu_s"] for one in plain.cases.values())
+    print(f"{sweep.name}, plain: {len(plain.cases)} cases, {spent:.0f} CPU s", flush=True)
+    for bug in bugs(given.only, given.bugs):
         late = given.seconds is not None and time.monotonic() - started > given.seconds
         if late and not finished(out, bug.id):
             print(f"{sweep.name}, {bug.id}: the time is up", flush=True)
             return False
         row = looked_at(kernels, sweep, bug, plain, given)
-        store(sweep, bug.id, told(row))
+        store(sweep, given.bugs, bug.id, told(row))
         print(
-            f"{sweep.name}, {bug.id}: {row['found']} of {row['cases']} cases, {row['differ']} differ, {row['by']}",
+            f"{sweep.name}, {bug.id}: {row['found']} of {row['cases']} cases, {row['differ']} differ, {row['by']}; "
+            f"{row['follow']}",
             flush=True,
         )
     return True
@@ -391,6 +461,7 @@ def main() -> None:
     names = [sweep.name for sweep in SWEEPS]
     parser.add_argument("--plans", nargs="+", choices=names, default=names, help="only these plans")
     parser.add_argument("--only", nargs="+", help="names of bugs")
+    parser.add_argument("--bugs", type=Path, default=DATA, help="the folder of the patches")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "history")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--budget", default="60", help="runs of each isolation, or its time")
@@ -405,12 +476,13 @@ def main() -> None:
         print(DOCS)
         return
     started = time.monotonic()
-    given.out = given.out.resolve()
+    given.out, given.bugs = given.out.resolve(), given.bugs.resolve()
     kernels = Kernels(given.out, given.jobs)
     chosen = [sweep for sweep in SWEEPS if sweep.name in given.plans]
     complete = all(swept(kernels, sweep, given, started) for sweep in chosen)
-    DOCS.write_text(table(), encoding="utf-8")
-    print(DOCS)
+    if given.bugs == DATA:
+        DOCS.write_text(table(), encoding="utf-8")
+        print(DOCS)
     if not complete:
         sys.exit(3)
 
