@@ -1,12 +1,13 @@
 #!/bin/sh
 # aioquic 1.7.2: CUBIC takes the round-trip time for idle time, and at two seconds never leaves its initial window.
 #
-# Expected by most: a controller that starts again after an idle period (here 2 s) measures it from the last packet or ACK, and a sender
-# with packets in flight is not idle (RFC 9002 section 7.8, RFC 5681 section 4.1). Seen: it is measured from the time at which the packet
-# that was acknowledged last had been *sent*. Where a round trip takes 2 s, each packet that an ACK releases comes "after 2 s of
-# idle time": the window becomes 10 packets again, and the slow-start threshold is forgotten. Reno of the same version doubles as it should.
-# A deep buffer or a satellite link with a proxy reaches such times, and an emulated path of 1 s each way shows a throughput of ten
-# packets a round trip without any loss.
+# Expected by most: a controller that starts again after an idle period (here 2 s) measures it from the last packet or
+# ACK, and a sender with packets in flight is not idle (RFC 9002 section 7.8, RFC 5681 section 4.1). Seen: it is
+# measured from the time at which the packet that was acknowledged last had been *sent*. Where a round trip takes 2 s,
+# each packet that an ACK releases comes "after 2 s of idle time": the window becomes 10 packets again, and the
+# slow-start threshold is forgotten. Reno of the same version doubles as it should. A deep buffer or a satellite link
+# with a proxy reaches such times, and an emulated path of 1 s each way shows a throughput of ten packets a round trip
+# without any loss.
 # Needs: python3 with venv.
 set -eu
 work=$(mktemp -d)

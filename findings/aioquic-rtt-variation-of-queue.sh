@@ -1,10 +1,11 @@
 #!/bin/sh
-# aioquic 1.7.2: the RTT variation does not vanish on a steady path, so that a standing queue makes the probe timeout four times longer.
+# aioquic 1.7.2: the RTT variation of a standing queue does not vanish, and the probe timeout is four times longer.
 #
-# Expected by most: rttvar is the mean deviation of samples from smoothed_rtt (RFC 9002 section 5.3, as RFC 6298 section 2.3 has it), and
-# vanishes while the round-trip time is constant. Seen: the deviation is taken from min_rtt. A path of 20 ms whose queue adds a constant
-# 180 ms gives a variation of 180 ms, and a PTO of 945 ms where RFC 9002 section 6.2.1 gives 226 ms. A tail loss behind a full
-# buffer is therefore repaired 0.7 s later than with other implementations, which looks as if the loss detection differed.
+# Expected by most: rttvar is the mean deviation of samples from smoothed_rtt (RFC 9002 section 5.3, as RFC 6298
+# section 2.3 has it), and vanishes while the round-trip time is constant. Seen: the deviation is taken from min_rtt.
+# A path of 20 ms whose queue adds a constant 180 ms gives a variation of 180 ms, and a PTO of 945 ms where RFC 9002
+# section 6.2.1 gives 226 ms. A tail loss behind a full buffer is therefore repaired 0.7 s later than with other
+# implementations, which looks as if the loss detection differed.
 # Needs: python3 with venv.
 set -eu
 work=$(mktemp -d)

@@ -1,13 +1,15 @@
 #!/bin/sh
-# scapy 2.8.0, gopacket v1.3.1 and tcpdump 4.99.3: super-segments above 64 KB (BIG TCP) lose their end or all of their header.
+# scapy 2.8.0, gopacket v1.3.1 and tcpdump 4.99.3: packets above 64 KB (BIG TCP) are shortened or not read.
 #
-# Expected by most: what a reader of captures does not understand it refuses. A packet of BIG TCP (Linux 6.3) has no total length in IPv4
-# (the field is 0, as RFC 2675 does it for IPv6), and its length is that of the record. Of 100,000 bytes of payload, seen:
-#   scapy     rdpcap cuts every packet at 65,535 bytes, with IPv6, too: 65,481 and 65,453 bytes. The packet does not say that it is cut
-#             (wirelen is that of the record).
-#   gopacket  takes the length modulo 65,536: 34,464 bytes (with IPv6, whose jumbo payload option has 32 bits, all of them).
+# Expected by most: what a reader of captures does not understand it refuses. A packet of BIG TCP (Linux 6.3) has no
+# total length in IPv4 (the field is 0, as RFC 2675 does it for IPv6), and its length is that of the record. Of
+# 100,000 bytes of payload, seen:
+#   scapy     rdpcap cuts every packet at 65,535 bytes, with IPv6, too: 65,481 and 65,453 bytes. The packet does not
+#             say that it is cut (wirelen is that of the record).
+#   gopacket  takes the length modulo 65,536: 34,464 bytes (with IPv6, whose jumbo payload option has 32 bits, all).
 #   tcpdump   prints "bad-len 0" and nothing of TCP.
-# The bytes that are missing look like gaps of the sequence space, so that a clean transfer is taken for one with losses in each round.
+# The bytes that are missing look like gaps of the sequence space, so that a clean transfer is taken for one with
+# losses in each round.
 # Needs: python3 with venv, Go 1.26 or newer, apt-get and dpkg of Debian 12, amd64.
 set -eu
 work=$(mktemp -d)
@@ -83,7 +85,8 @@ seen=$(venv/bin/python read.py ipv4.pcap ipv6.pcap
     GOFLAGS=-mod=mod go run . ipv4.pcap ipv6.pcap
     for file in ipv4 ipv6; do
         printf 'tcpdump %s.pcap: ' "$file"
-        LD_LIBRARY_PATH="$work/root/usr/lib/x86_64-linux-gnu" "$work/root/usr/bin/tcpdump" -nn -t -r "$file.pcap" 2> /dev/null
+        LD_LIBRARY_PATH="$work/root/usr/lib/x86_64-linux-gnu" \
+            "$work/root/usr/bin/tcpdump" -nn -t -r "$file.pcap" 2> /dev/null
     done)
 echo "$seen"
 [ "$seen" = "scapy ipv4.pcap: 65481 bytes

@@ -1,20 +1,22 @@
 #!/bin/sh
 # editcap 4.0.17 (Wireshark): `-d` removes the duplicate ACKs of a host whose packets have no IP identification.
 #
-# Expected by most: `editcap -d`, meant for captures that see a packet twice (a mirror port of both directions, `tcpdump -i any`),
-# removes copies only, since two packets of a host differ at least in the identification of IP. Seen: RFC 6864 section 4.1 lets a packet
-# that is never fragmented have any number, and smoltcp and FreeBSD send 0: their duplicate ACKs without timestamps are equal byte by byte,
-# and all four are removed from a capture without a single copy. What is left shows a fast retransmission without a cause. `-w` limits
-# the age of a copy, which helps only if that is less than the time between two ACKs.
-# Needs: apt-get and dpkg of Debian 12, amd64, with the libraries that its package wireshark-common depends on, python3.
+# Expected by most: `editcap -d`, meant for captures that see a packet twice (a mirror port of both directions,
+# `tcpdump -i any`), removes copies only, since two packets of a host differ at least in the identification of IP.
+# Seen: RFC 6864 section 4.1 lets a packet that is never fragmented have any number, and smoltcp and FreeBSD send 0:
+# their duplicate ACKs without timestamps are equal byte by byte, and all four are removed from a capture without a
+# single copy. What is left shows a fast retransmission without a cause. `-w` limits the age of a copy, which helps
+# only if that is less than the time between two ACKs.
+# Needs: apt-get and dpkg of Debian 12, amd64, with the libraries that its package wireshark-common depends on,
+# python3.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 chmod 755 .
 version=4.0.17-0+deb12u3
-apt-get download --quiet=2 wireshark-common=$version libwireshark16=$version libwiretap13=$version libwsutil14=$version \
-    tshark=$version 2> /dev/null
+apt-get download --quiet=2 wireshark-common=$version libwireshark16=$version libwiretap13=$version \
+    libwsutil14=$version tshark=$version 2> /dev/null
 for package in ./*.deb; do dpkg -x "$package" root; done
 cat > write.py <<'PY'
 import struct
@@ -50,7 +52,8 @@ export WIRESHARK_CONFIG_DIR="$work" LD_LIBRARY_PATH="$work/root/usr/lib/x86_64-l
 duplicates() { "$work/root/usr/bin/tshark" -r "$1" -Y "tcp.ack == 1 and tcp.srcport == 80" 2> /dev/null | wc -l; }
 seen=$(for file in counted zero; do
     "$work/root/usr/bin/editcap" -d "$file.pcap" "$file-d.pcap" 2> /dev/null
-    echo "$file: $(($(duplicates $file.pcap) - 1)) duplicate ACKs, $(($(duplicates $file-d.pcap) - 1)) after editcap -d"
+    echo "$file: $(($(duplicates "$file.pcap") - 1)) duplicate ACKs," \
+        "$(($(duplicates "$file-d.pcap") - 1)) after editcap -d"
 done)
 echo "$seen"
 [ "$seen" = "counted: 4 duplicate ACKs, 4 after editcap -d

@@ -1,11 +1,12 @@
 #!/bin/sh
-# gVisor v0.0.0-20260905035102-160fafc42237: CUBIC on a long path does not grow until its cubic function asks for twice the window.
+# gVisor v0.0.0-20260905035102-160fafc42237: CUBIC does not grow on a long path.
 #
-# Expected by most: in congestion avoidance each ACK adds a fraction of a segment, (W_cubic(t + RTT) - cwnd) / cwnd, and cwnd follows W_cubic
-# back to W_max within K seconds (RFC 9438 section 4.2; 4.9 s for a W_max of 160). Seen: the window is a whole number of packets, which
-# the update of each ACK rounds down, so that the fraction is lost unless it is at least 1. With an RTT of 200 ms the window stays for ten
-# seconds where the loss has put it. On short paths the Reno-friendly region hides this, as it sets the window without a sum.
-# "CUBIC of gVisor is slower than Reno on long paths" is not a property of CUBIC. (Reno is the default of NewProtocol.)
+# Expected by most: in congestion avoidance each ACK adds a fraction of a segment, (W_cubic(t + RTT) - cwnd) / cwnd,
+# and cwnd follows W_cubic back to W_max within K seconds (RFC 9438 section 4.2; 4.9 s for a W_max of 160). Seen: the
+# window is a whole number of packets, which the update of each ACK rounds down, so that the fraction is lost unless
+# it is at least 1. With an RTT of 200 ms the window stays for ten seconds where the loss has put it. On short paths
+# the Reno-friendly region hides this, as it sets the window without a sum. "CUBIC of gVisor is slower than Reno on
+# long paths" is not a property of CUBIC. (Reno is the default of NewProtocol.)
 # Needs: Go 1.26 or newer; it takes 15 s.
 set -eu
 work=$(mktemp -d)

@@ -1,11 +1,12 @@
 #!/bin/sh
-# hdrhistogram 7.6.0 (crate), hdr-histogram-js 3.0.1, hdrhistogram 0.10.8 (PyPI), hdrhistogram-go v1.2.0: two answers to one p99.9.
+# hdrhistogram 7.6.0 (crate), 0.10.8 (PyPI), hdr-histogram-js 3.0.1, hdrhistogram-go v1.2.0: two values of a p99.9.
 #
-# Expected by most: ports of one data structure, which read each other's encoded histograms, give the same percentile of the same values, apart
-# from the width of a bucket. Seen: the rank is p * n rounded up in Rust and JavaScript, and rounded to the nearest in Python and Go. With 599
-# round trips of 1 ms and one of 201 ms, p99.9 has the rank 599.4: the first two say 201 ms (with their bucket), the others 1 ms, although
-# only 99.83 % of the values are at or below that. A single retransmission timeout is in the tail of one tool and not in that of the
-# other; the ranks differ for each n of which p * n has a fraction below one half.
+# Expected by most: ports of one data structure, which read each other's encoded histograms, give the same percentile
+# of the same values, apart from the width of a bucket. Seen: the rank is p * n rounded up in Rust and JavaScript, and
+# rounded to the nearest in Python and Go. With 599 round trips of 1 ms and one of 201 ms, p99.9 has the rank 599.4:
+# the first two say 201 ms (with their bucket), the others 1 ms, although only 99.83 % of the values are at or below
+# that. A single retransmission timeout is in the tail of one tool and not in that of the other; the ranks differ for
+# each n of which p * n has a fraction below one half.
 # Needs: cargo, npm with node, Go 1.24 or newer, python3 with venv.
 set -eu
 work=$(mktemp -d)
@@ -31,7 +32,8 @@ fn main() {
 RUST
 cat > "$work/js/show.js" <<'JS'
 const { build } = require("hdr-histogram-js");
-const histogram = build({ lowestDiscernibleValue: 1, highestTrackableValue: 10_000_000, numberOfSignificantValueDigits: 3 });
+const range = { lowestDiscernibleValue: 1, highestTrackableValue: 10_000_000, numberOfSignificantValueDigits: 3 };
+const histogram = build(range);
 histogram.recordValueWithCount(1000, 599);
 histogram.recordValue(201_000);
 console.log(`JavaScript: ${histogram.getValueAtPercentile(99.9)} us`);

@@ -1,11 +1,11 @@
 #!/bin/sh
 # iperf3 3.12 (Debian 12): over TCP `-n 1000` transfers 131,072 bytes, and `-b 1M` sends a burst of 128 KB each second.
 #
-# Expected by most: `-n` is the size of the transfer, so that short flows can be timed with it, and `-b` paces at least at the interval of
-# --pacing-timer (1 ms). Seen: the unit of both is the block (`-l`), 128 KB for TCP. A transfer ends after the block in which the size is
-# reached: the completion time of "1000 bytes" is that of 91 segments, and the request is echoed in the output as 1000. At 1 Mbit/s one
-# block is written at once when its turn comes, and the rate of an interval is 0 or ten times what was asked for. With `-l 1000` both are
-# as expected.
+# Expected by most: `-n` is the size of the transfer, so that short flows can be timed with it, and `-b` paces at
+# least at the interval of --pacing-timer (1 ms). Seen: the unit of both is the block (`-l`), 128 KB for TCP. A
+# transfer ends after the block in which the size is reached: the completion time of "1000 bytes" is that of 91
+# segments, and the request is echoed in the output as 1000. At 1 Mbit/s one block is written at once when its turn
+# comes, and the rate of an interval is 0 or ten times what was asked for. With `-l 1000` both are as expected.
 # Needs: Linux, apt-get and dpkg of Debian 12, amd64, python3.
 set -eu
 work=$(mktemp -d)
@@ -28,10 +28,11 @@ def run(*options):
         for line in server.stdout:
             if "listening" in line:
                 break
-        client = subprocess.run([*PROGRAM, "-c", "127.0.0.1", "-J", *options], capture_output=True, text=True, check=True)
+        command = [*PROGRAM, "-c", "127.0.0.1", "-J", *options]
+        client = subprocess.run(command, capture_output=True, text=True, check=True)
         server.communicate(timeout=20)
     result = json.loads(client.stdout)
-    return result["end"]["sum_received"]["bytes"], [row["sum"]["bytes"] for row in result["intervals"]]
+    return result["end"]["sum_sent"]["bytes"], [row["sum"]["bytes"] for row in result["intervals"]]
 
 
 for options in (["-n", "1000"], ["-n", "1000", "-l", "1000"]):
@@ -40,12 +41,13 @@ for options in (["-b", "1M"], ["-b", "1M", "-l", "1000"]):
     _, intervals = run(*options, "-t", "2", "-i", "0.1")
     some = [size for size in intervals if size]
     empty = len(intervals) - len(some)
-    print(*options, "-i 0.1:", "most intervals are empty" if empty > 10 else "few intervals are empty" if empty < 4 else empty, end="; ")
-    print("the largest has", "a whole block" if max(some) == 131072 else "less than a fifth of that" if max(some) < 26000 else max(some))
+    how_many = "most" if empty > 10 else "few" if empty < 4 else empty
+    largest = "a whole block" if max(some) == 131072 else "less than 26 KB" if max(some) < 26000 else max(some)
+    print(*options, f"-i 0.1: {how_many} intervals are empty; the largest has {largest}")
 PY
 seen=$(python3 show.py root/usr/bin/iperf3)
 echo "$seen"
 [ "$seen" = "-n 1000 transfers 131072 bytes
 -n 1000 -l 1000 transfers 1000 bytes
 -b 1M -i 0.1: most intervals are empty; the largest has a whole block
--b 1M -l 1000 -i 0.1: few intervals are empty; the largest has less than a fifth of that" ]
+-b 1M -l 1000 -i 0.1: few intervals are empty; the largest has less than 26 KB" ]

@@ -1,11 +1,12 @@
 #!/bin/sh
-# github.com/vishvananda/netlink v1.3.1 (Go): `Rate` of a token bucket is bytes per second, `Rate` of an HTB class bits; bursts differ, too.
+# github.com/vishvananda/netlink v1.3.1 (Go): `Rate` of a TBF is bytes a second, that of an HTB class bits.
 #
-# Expected by most: one library, which programs of containers, CNI plugins and fault injectors use in place of tc, has one unit for fields of
-# one name (none is documented). Seen, with Rate 10,000,000 and Buffer 20,000 in both: NewHtbClass divides the rate by 8 and
-# takes the buffer for bytes, so that tc shows 10 Mbit/s and 20,000 bytes. Tbf passes both to the kernel: tc shows 80 Mbit/s, and the
-# buffer is in units of 64 ns, here 12,800 bytes; the same Buffer at a tenth of the rate is a burst of 1,280 bytes, which no full packet
-# passes. A path that is emulated with such a tool is eight times as fast, or blocked.
+# Expected by most: one library, which programs of containers, CNI plugins and fault injectors use in place of tc, has
+# one unit for fields of one name (none is documented). Seen, with Rate 10,000,000 and Buffer 20,000 in both:
+# NewHtbClass divides the rate by 8 and takes the buffer for bytes, so that tc shows 10 Mbit/s and 20,000 bytes. Tbf
+# passes both to the kernel: tc shows 80 Mbit/s, and the buffer is in units of 64 ns, here 12,800 bytes; the same
+# Buffer at a tenth of the rate is a burst of 1,280 bytes, which no full packet passes. A path that is emulated with
+# such a tool is eight times as fast, or blocked.
 # Needs: Go 1.24 or newer, tc of iproute2, unshare; a Linux with user namespaces, sch_tbf and sch_htb.
 set -eu
 work=$(mktemp -d)

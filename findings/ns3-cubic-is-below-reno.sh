@@ -1,18 +1,20 @@
 #!/bin/sh
 # ns-3 3.37 (Debian 12): TcpCubic has no Reno-friendly region, and TcpNewReno is not the Reno of Linux.
 #
-# Expected by most: CUBIC is never slower than Reno, since it takes the larger of the cubic function and of W_est (RFC 9438 section 4.3), which
-# decides at short round-trip times. Seen: TcpCubic of this version has no W_est. With an RTT of 5 ms, 100 Mbit/s and a random loss of 0.1 %
-# it has a fifth of the goodput of Reno (TcpLinuxReno). Reno itself exists twice: TcpNewReno grows by an ACK, so that delayed ACKs halve its
-# growth, and TcpLinuxReno by what is acknowledged (RFC 3465). A result "CUBIC loses against Reno in a data centre", or fairness
-# between the two, is an artefact of this version.
+# Expected by most: CUBIC is never slower than Reno, since it takes the larger of the cubic function and of W_est (RFC
+# 9438 section 4.3), which decides at short round-trip times. Seen: TcpCubic of this version has no W_est. With an RTT
+# of 5 ms, 100 Mbit/s and a random loss of 0.1 % it has a fifth of the goodput of Reno (TcpLinuxReno). Reno itself
+# exists twice: TcpNewReno grows by an ACK, so that delayed ACKs halve its growth, and TcpLinuxReno by what is
+# acknowledged (RFC 3465). A result "CUBIC loses against Reno in a data centre", or fairness between the two, is an
+# artefact of this version.
 # Needs: apt-get and dpkg of Debian 12, amd64, g++.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 chmod 755 .
-apt-get download --quiet=2 libns3-dev=3.37-2 libns3.37=3.37-2 libgsl27=2.7.1+dfsg-5+deb12u1 libgslcblas0=2.7.1+dfsg-5+deb12u1 2> /dev/null
+apt-get download --quiet=2 libns3-dev=3.37-2 libns3.37=3.37-2 libgsl27=2.7.1+dfsg-5+deb12u1 \
+    libgslcblas0=2.7.1+dfsg-5+deb12u1 2> /dev/null
 for package in ./*.deb; do dpkg -x "$package" root; done
 cat > main.cc <<'CC'
 #include <cmath>
@@ -66,8 +68,8 @@ int main() {
 }
 CC
 libraries=$work/root/usr/lib/x86_64-linux-gnu
-g++ -std=c++17 -I root/usr/include main.cc -o main -L "$libraries" -Wl,-rpath-link,"$libraries" -lns3-applications -lns3-internet \
-    -lns3-point-to-point -lns3-network -lns3-core
+g++ -std=c++17 -I root/usr/include main.cc -o main -L "$libraries" -Wl,-rpath-link,"$libraries" \
+    -lns3-applications -lns3-internet -lns3-point-to-point -lns3-network -lns3-core
 seen=$(LD_LIBRARY_PATH="$libraries" ./main)
 echo "$seen"
 [ "$seen" = "TcpLinuxReno: 85 Mbit/s

@@ -1,19 +1,21 @@
 #!/bin/sh
-# ns-3 3.37 (Debian 12): the DropTail queue of a link never drops a packet; what it would drop waits in FqCoDel, or is dropped uncounted.
+# ns-3 3.37 (Debian 12): the DropTail queue of a link drops nothing; FqCoDel above it does, or nobody counts it.
 #
-# Expected by most: a link with DropTailQueue and MaxSize 20p is a bottleneck with a buffer of 20 packets, whose drops its counter and its trace
-# "Drop" show. Seen: assigning an address installs FqCoDelQueueDisc above the device, with 10,240 packets; a full device stops it, so that
-# up to 148 packets wait there, CoDel drops, and the device none. Without the disc (Uninstall after the address is assigned) the buffer has
-# 20 packets, but the layer above sees the stopped device and drops the packets itself: the queue still counts no drop, and neither does
-# its trace; only the trace TcDrop of TrafficControlLayer shows them. A sweep of MaxSize measures CoDel, and losses counted at
-# the queue are always zero.
+# Expected by most: a link with DropTailQueue and MaxSize 20p is a bottleneck with a buffer of 20 packets, whose drops
+# its counter and its trace "Drop" show. Seen: assigning an address installs FqCoDelQueueDisc above the device, with
+# 10,240 packets; a full device stops it, so that up to 148 packets wait there, CoDel drops, and the device none.
+# Without the disc (Uninstall after the address is assigned) the buffer has 20 packets, but the layer above sees the
+# stopped device and drops the packets itself: the queue still counts no drop, and neither does its trace; only the
+# trace TcDrop of TrafficControlLayer shows them. A sweep of MaxSize measures CoDel, and losses counted at the queue
+# are always zero.
 # Needs: apt-get and dpkg of Debian 12, amd64, g++.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 chmod 755 .
-apt-get download --quiet=2 libns3-dev=3.37-2 libns3.37=3.37-2 libgsl27=2.7.1+dfsg-5+deb12u1 libgslcblas0=2.7.1+dfsg-5+deb12u1 2> /dev/null
+apt-get download --quiet=2 libns3-dev=3.37-2 libns3.37=3.37-2 libgsl27=2.7.1+dfsg-5+deb12u1 \
+    libgslcblas0=2.7.1+dfsg-5+deb12u1 2> /dev/null
 for package in ./*.deb; do dpkg -x "$package" root; done
 cat > main.cc <<'CC'
 #include <algorithm>
@@ -58,9 +60,10 @@ static void Run(bool disc) {
     Simulator::Stop(Seconds(20));
     Simulator::Run();
     Ptr<Queue<Packet>> queue = DynamicCast<PointToPointNetDevice>(bottleneck.Get(0))->GetQueue();
-    std::cout << (root ? root->GetInstanceTypeId().GetName() : "no disc") << ": at most " << most << " packets in the disc, which drops "
-              << (root ? root->GetStats().nTotalDroppedPackets : 0) << "; dropped by the layer: " << above
-              << "; by the queue of 20 packets: " << queue->GetTotalDroppedPackets() << "\n";
+    std::cout << (root ? root->GetInstanceTypeId().GetName() : "no disc") << ": at most " << most
+              << " packets in it; dropped there "
+              << (root ? root->GetStats().nTotalDroppedPackets : 0) << ", by the layer " << above
+              << ", by DropTail " << queue->GetTotalDroppedPackets() << "\n";
     Simulator::Destroy();
 }
 
@@ -74,9 +77,9 @@ int main() {
 }
 CC
 libraries=$work/root/usr/lib/x86_64-linux-gnu
-g++ -std=c++17 -I root/usr/include main.cc -o main -L "$libraries" -Wl,-rpath-link,"$libraries" -lns3-applications -lns3-internet \
-    -lns3-point-to-point -lns3-traffic-control -lns3-network -lns3-core
+g++ -std=c++17 -I root/usr/include main.cc -o main -L "$libraries" -Wl,-rpath-link,"$libraries" \
+    -lns3-applications -lns3-internet -lns3-point-to-point -lns3-traffic-control -lns3-network -lns3-core
 seen=$(LD_LIBRARY_PATH="$libraries" ./main)
 echo "$seen"
-[ "$seen" = "ns3::FqCoDelQueueDisc: at most 148 packets in the disc, which drops 22; dropped by the layer: 0; by the queue of 20 packets: 0
-no disc: at most 0 packets in the disc, which drops 0; dropped by the layer: 81; by the queue of 20 packets: 0" ]
+[ "$seen" = "ns3::FqCoDelQueueDisc: at most 148 packets in it; dropped there 22, by the layer 0, by DropTail 0
+no disc: at most 0 packets in it; dropped there 0, by the layer 81, by DropTail 0" ]

@@ -1,11 +1,12 @@
 #!/bin/sh
 # ns-3 3.37 (Debian 12): a SYN has no MSS option, and a sender ignores what its peer can take.
 #
-# Expected by most: a TCP announces its MSS (RFC 9293 section 3.7.1: SHOULD in every SYN unless it is 536, MUST-14 to MUST-16) and sends no
-# segment above that of its peer, without the option no more than 536 bytes. Seen: the options of SYN and SYN-ACK are window scale, SACK
-# permitted and timestamps; each end sends segments of its own attribute SegmentSize, 1448 bytes to a peer with 536. Two ends with different
-# values do not agree, a middlebox model that clamps the MSS has nothing to clamp, and a real TCP at the other end (emulation, TapBridge)
-# sends 536 bytes a segment, so that its window in bytes and its goodput are a third of what was expected. All checksums are 0 unless
+# Expected by most: a TCP announces its MSS (RFC 9293 section 3.7.1: SHOULD in every SYN unless it is 536, MUST-14 to
+# MUST-16) and sends no segment above that of its peer, without the option no more than 536 bytes. Seen: the options
+# of SYN and SYN-ACK are window scale, SACK permitted and timestamps; each end sends segments of its own attribute
+# SegmentSize, 1448 bytes to a peer with 536. Two ends with different values do not agree, a middlebox model that
+# clamps the MSS has nothing to clamp, and a real TCP at the other end (emulation, TapBridge) sends 536 bytes a
+# segment, so that its window in bytes and its goodput are a third of what was expected. All checksums are 0 unless
 # the global value ChecksumEnabled is set.
 # Needs: apt-get and dpkg of Debian 12, amd64, g++, python3.
 set -eu
@@ -13,7 +14,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 chmod 755 .
-apt-get download --quiet=2 libns3-dev=3.37-2 libns3.37=3.37-2 libgsl27=2.7.1+dfsg-5+deb12u1 libgslcblas0=2.7.1+dfsg-5+deb12u1 2> /dev/null
+apt-get download --quiet=2 libns3-dev=3.37-2 libns3.37=3.37-2 libgsl27=2.7.1+dfsg-5+deb12u1 \
+    libgslcblas0=2.7.1+dfsg-5+deb12u1 2> /dev/null
 for package in ./*.deb; do dpkg -x "$package" root; done
 cat > main.cc <<'CC'
 #include "ns3/applications-module.h"
@@ -69,8 +71,8 @@ while place < len(content):
 print(f"largest segment: {largest} bytes; checksums of IP and TCP: {sorted(checksums)}")
 PY
 libraries=$work/root/usr/lib/x86_64-linux-gnu
-g++ -std=c++17 -I root/usr/include main.cc -o main -L "$libraries" -Wl,-rpath-link,"$libraries" -lns3-applications -lns3-internet \
-    -lns3-point-to-point -lns3-network -lns3-core
+g++ -std=c++17 -I root/usr/include main.cc -o main -L "$libraries" -Wl,-rpath-link,"$libraries" \
+    -lns3-applications -lns3-internet -lns3-point-to-point -lns3-network -lns3-core
 LD_LIBRARY_PATH="$libraries" ./main
 seen=$(python3 show.py)
 echo "$seen"

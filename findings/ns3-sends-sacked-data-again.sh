@@ -1,18 +1,20 @@
 #!/bin/sh
-# ns-3 3.37 (Debian 12): the sender repeats data that SACK has reported, so that retransmissions are several times the losses.
+# ns-3 3.37 (Debian 12): the sender repeats data that SACK has reported, five times as much as is lost.
 #
-# Expected by most: with SACK a sender repeats what is missing (RFC 6675 section 4: NextSeg never returns what a block covers), so that in a
-# simulation without reordering each retransmission is a lost packet. Seen: in the first recovery of two losses the ACKs report two blocks with one
-# hole between them, and the sender repeats segments inside of the blocks, first every second one. Of 50 retransmissions, for
-# nine losses, 41 repeat data that a SACK block had reported before. Counts of retransmissions, and what a flow sends in its recovery, are
-# therefore no measure of the controllers that are compared.
+# Expected by most: with SACK a sender repeats what is missing (RFC 6675 section 4: NextSeg never returns what a block
+# covers), so that in a simulation without reordering each retransmission is a lost packet. Seen: in the first
+# recovery of two losses the ACKs report two blocks with one hole between them, and the sender repeats segments inside
+# of the blocks, first every second one. Of 50 retransmissions, for nine losses, 41 repeat data that a SACK block had
+# reported before. Counts of retransmissions, and what a flow sends in its recovery, are therefore no measure of the
+# controllers that are compared.
 # Needs: apt-get and dpkg of Debian 12, amd64, g++, python3.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 chmod 755 .
-apt-get download --quiet=2 libns3-dev=3.37-2 libns3.37=3.37-2 libgsl27=2.7.1+dfsg-5+deb12u1 libgslcblas0=2.7.1+dfsg-5+deb12u1 2> /dev/null
+apt-get download --quiet=2 libns3-dev=3.37-2 libns3.37=3.37-2 libgsl27=2.7.1+dfsg-5+deb12u1 \
+    libgslcblas0=2.7.1+dfsg-5+deb12u1 2> /dev/null
 for package in ./*.deb; do dpkg -x "$package" root; done
 cat > main.cc <<'CC'
 #include <iostream>
@@ -85,8 +87,8 @@ while place < len(content):
 print(f"sent again: {again} segments, {needless} of them after a SACK block had reported them")
 PY
 libraries=$work/root/usr/lib/x86_64-linux-gnu
-g++ -std=c++17 -I root/usr/include main.cc -o main -L "$libraries" -Wl,-rpath-link,"$libraries" -lns3-applications -lns3-internet \
-    -lns3-point-to-point -lns3-network -lns3-core
+g++ -std=c++17 -I root/usr/include main.cc -o main -L "$libraries" -Wl,-rpath-link,"$libraries" \
+    -lns3-applications -lns3-internet -lns3-point-to-point -lns3-network -lns3-core
 seen=$(LD_LIBRARY_PATH="$libraries" ./main && python3 count.py)
 echo "$seen"
 [ "$seen" = "lost: 9 packets

@@ -1,11 +1,12 @@
 #!/bin/sh
-# statistics of Python 3.11, numpy 2.4.6 and polars 2.1.0: three p95 of ten round trips, one of them above the largest, and a negative p1.
+# numpy 2.4.6, polars 2.1.0, statistics of Python 3.11: three p95 of ten round trips, one of them above the largest.
 #
-# Expected by most: a percentile lies between the smallest and the largest sample, and libraries differ by the interpolation between two
-# neighbours at most. Seen, with nine round trips of 1 ms and one of 201 ms: the p95 is 111 ms with numpy (linear), 201 ms with polars (its
-# default is "nearest") and 291 ms with statistics.quantiles, whose default method "exclusive" takes the samples for a part of a
-# population and extrapolates beyond them; p99 is 379 ms. With nine of 1,000 us and one of 200 us its p1 is -512 us. Small numbers of
-# runs and of requests are usual where TCP is tested, and the tail is what is asked for.
+# Expected by most: a percentile lies between the smallest and the largest sample, and libraries differ by the
+# interpolation between two neighbours at most. Seen, with nine round trips of 1 ms and one of 201 ms: the p95 is 111
+# ms with numpy (linear), 201 ms with polars (its default is "nearest") and 291 ms with statistics.quantiles, whose
+# default method "exclusive" takes the samples for a part of a population and extrapolates beyond them; p99 is 379 ms.
+# With nine of 1,000 us and one of 200 us its p1 is -512 us. Small numbers of runs and of requests are usual where TCP
+# is tested, and the tail is what is asked for.
 # Needs: python3 (3.8 or newer; seen with 3.11) with venv.
 set -eu
 work=$(mktemp -d)

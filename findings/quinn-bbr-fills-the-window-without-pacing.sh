@@ -1,13 +1,15 @@
 #!/bin/sh
-# quinn-proto 0.11.19: BBR starts with 200 packets, probes for the RTT at once, and computes a pacing rate that nothing uses.
+# quinn-proto 0.11.19: BBR starts with 200 packets, is in PROBE_RTT at once, and nothing uses its pacing rate.
 #
-# Expected by most: BBR (draft-cardwell-iccrg-bbr-congestion-control-00, sections 4.2 and 4.3) starts with the initial window of the transport,
-# 10 packets (RFC 9002 section 7.2), leaves STARTUP for DRAIN, comes to PROBE_RTT after ten seconds without a new minimum, and sends at
-# its pacing rate, so that the window of two BDPs is rarely filled and the queue stays short. Seen, on a path of 50 ms and 20 Mbit/s
-# with a buffer that never overflows: the first window is 240,000 bytes; the first ACK of a full flight starts PROBE_RTT, and the window falls to
-# 4,800 bytes and stays below a BDP until 364 ms; from then on the smoothed RTT is 102 ms, one BDP of queue. The pacer of quinn sends at 1.25
-# windows a round trip whatever the controller says; `pacing_rate` is in its metrics only, and its gains of 1.25 and 0.75 change nothing.
-# Whoever compares "BBR" of QUIC and TCP over this path compares the window limit of BBR with BBR.
+# Expected by most: BBR (draft-cardwell-iccrg-bbr-congestion-control-00, sections 4.2 and 4.3) starts with the initial
+# window of the transport, 10 packets (RFC 9002 section 7.2), leaves STARTUP for DRAIN, comes to PROBE_RTT after ten
+# seconds without a new minimum, and sends at its pacing rate, so that the window of two BDPs is rarely filled and the
+# queue stays short. Seen, on a path of 50 ms and 20 Mbit/s with a buffer that never overflows: the first window is
+# 240,000 bytes; the first ACK of a full flight starts PROBE_RTT, and the window falls to 4,800 bytes and stays below
+# a BDP until 364 ms; from then on the smoothed RTT is 102 ms, one BDP of queue. The pacer of quinn sends at 1.25
+# windows a round trip whatever the controller says; `pacing_rate` is in its metrics only, and its gains of 1.25 and
+# 0.75 change nothing. Whoever compares "BBR" of QUIC and TCP over this path compares the window limit of BBR with
+# BBR.
 # Needs: cargo.
 set -eu
 work=$(mktemp -d)
@@ -150,7 +152,7 @@ fn main() {
     }
     let (low, high) = (rounds.iter().min().unwrap(), rounds.iter().max().unwrap());
     let slow = rates.iter().min().unwrap();
-    eprintln!("smallest window until 400 ms: {smallest}; RTT from 1 s to 3 s: {low} to {high} ms; slowest pacing rate {slow}");
+    eprintln!("smallest window until 400 ms: {smallest}; RTT later: {low} to {high} ms; slowest pacing rate {slow}");
     println!("first window: {first} bytes");
     println!("window below a BDP ({BDP} bytes) within 400 ms: {}", smallest < BDP);
     println!("smoothed RTT from 1 s to 3 s between 95 and 110 ms: {}", *low >= 95 && *high <= 110);

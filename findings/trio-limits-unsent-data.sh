@@ -1,11 +1,12 @@
 #!/bin/sh
-# trio 0.35.0, uvloop 0.23.0, Twisted 26.10.0 and asyncio of Python 3.11: a connection has other socket options than one of the socket module.
+# trio 0.35.0, uvloop 0.23.0, asyncio of Python 3.11: connections have other socket options than those of Linux.
 #
-# Expected by most: an asynchronous library opens a TCP connection with the defaults of Linux, Nagle's algorithm among them (RFC 9293 section
-# 3.7.4), and who wants something else sets it. Seen: trio sets TCP_NODELAY and TCP_NOTSENT_LOWAT to 16,384 bytes, so that a sender is never
-# ready for more than 16 KB of unsent data, whatever SO_SNDBUF is, and a slow event loop leaves the connection limited by the application; asyncio
-# and uvloop set TCP_NODELAY; Twisted sets neither. The same two writes are one segment or two, and a bulk transfer is or is not limited
-# by its application, depending on the library in which the traffic generator is written.
+# Expected by most: an asynchronous library opens a TCP connection with the defaults of Linux, Nagle's algorithm among
+# them (RFC 9293 section 3.7.4), and who wants something else sets it. Seen: trio sets TCP_NODELAY and
+# TCP_NOTSENT_LOWAT to 16,384 bytes, so that a sender is never ready for more than 16 KB of unsent data, whatever
+# SO_SNDBUF is, and a slow event loop leaves the connection limited by the application; asyncio and uvloop set
+# TCP_NODELAY; Twisted sets neither. The same two writes are one segment or two, and a bulk transfer is or is not
+# limited by its application, depending on the library in which the traffic generator is written.
 # Needs: Linux, python3 (3.11) with venv.
 set -eu
 work=$(mktemp -d)

@@ -1,19 +1,21 @@
 #!/bin/sh
-# reordercap, editcap, mergecap and `tshark -w` 4.0.17 (Wireshark): whatever rewrites a pcapng file removes the count of lost packets.
+# Wireshark's tools 4.0.17: whatever rewrites a pcapng file removes the count of packets that the capture lost.
 #
-# Expected by most: a tool that sorts, cuts or copies packets keeps what the file says about the capture. Seen: the Interface Statistics Block
-# (isb_ifdrop: packets that the kernel dropped as the reader was too slow), which dumpcap writes at the end, is in none of their files,
-# even where nothing changes; the counts at packets (epb_dropcount) stay. A gap in the sequence numbers of the copy cannot be told from
-# a loss of the network any more: look at the number of drops in the first file, before `reordercap`.
-# Needs: apt-get and dpkg of Debian 12, amd64, with the libraries that its package wireshark-common depends on, python3.
+# Expected by most: a tool that sorts, cuts or copies packets keeps what the file says about the capture. Seen: the
+# Interface Statistics Block (isb_ifdrop: packets that the kernel dropped as the reader was too slow), which dumpcap
+# writes at the end, is in none of their files, even where nothing changes; the counts at packets (epb_dropcount)
+# stay. A gap in the sequence numbers of the copy cannot be told from a loss of the network any more: look at the
+# number of drops in the first file, before `reordercap`.
+# Needs: apt-get and dpkg of Debian 12, amd64, with the libraries that its package wireshark-common depends on,
+# python3.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 chmod 755 .
 version=4.0.17-0+deb12u3
-apt-get download --quiet=2 wireshark-common=$version libwireshark16=$version libwiretap13=$version libwsutil14=$version \
-    tshark=$version 2> /dev/null
+apt-get download --quiet=2 wireshark-common=$version libwireshark16=$version libwiretap13=$version \
+    libwsutil14=$version tshark=$version 2> /dev/null
 for package in ./*.deb; do dpkg -x "$package" root; done
 cat > write.py <<'PY'
 import struct
