@@ -13,6 +13,8 @@ use tcpassay_wire::{Ecn, Segment};
 
 /// The largest number of candidates.
 const MOST: usize = 96;
+/// Candidates that differ only in the measurement of what is read.
+const MEASURED: usize = 3;
 /// Timers that may fire at one instant before an arrival.
 const FORKS: usize = 4;
 /// Calls of one instant that may come before an arrival that is not the first one of the instant: reads, and the writes that answer them.
@@ -159,10 +161,30 @@ impl<'a> Run<'a> {
         if self.all.len() > 1 {
             self.end_contradicted(row);
             self.all.sort_by_cached_key(Candidate::key);
-            self.all.dedup_by_key(|candidate| candidate.key());
+            self.keep_different();
             self.all.truncate(MOST);
             self.most = self.most.max(self.all.len());
         }
+    }
+
+    /// Of sorted candidates that are equal but for the measurement of what is read, those remain that were added first: the kernel mostly
+    /// processes all arrivals of an instant before it runs a process, and those that have not read yet are added first.
+    fn keep_different(&mut self) {
+        let mut key = None;
+        let mut tuned = Vec::new();
+        self.all.retain(|candidate| {
+            let own = candidate.key();
+            if key.as_ref() != Some(&own) {
+                key = Some(own);
+                tuned.clear();
+            }
+            let state = candidate.conn.tuned();
+            let kept = tuned.len() < MEASURED && !tuned.contains(&state);
+            if kept {
+                tuned.push(state);
+            }
+            kept
+        });
     }
 
     /// Candidates end that have sent something else than what leaves next at the instant of `row`, unless all have.

@@ -471,6 +471,9 @@ impl Connection {
             }
         }
         let ms = self.ts.clock(now).wrapping_sub(ecr);
+        if ms == 0 && self.rules.echo_of_this_tick_is_no_sample {
+            return None;
+        }
         (ecr != 0 && ms < 1 << 20).then(|| Dur::from_millis(u64::from(ms)))
     }
 

@@ -355,7 +355,10 @@ impl Connection {
     /// A segment without payload at position `seq`.
     #[inline]
     pub(super) fn make_ack(&mut self, now: Time, seq: u64, out: &mut Segment) -> Sending {
-        let stamped = if self.rules.caches_clock && self.synchronised() { self.cached_clock } else { now };
+        if !(self.rules.caches_clock && self.synchronised()) {
+            self.cached_clock = now;
+        }
+        let stamped = self.cached_clock;
         out.keep_stamps_only(self.stamps(self.send.stamp_time(stamped)));
         if self.recv.has_blocks() && !self.is_time_wait_socket() {
             self.put_sacks(&mut out.options);

@@ -46,6 +46,12 @@ impl Connection {
         self.send.written()
     }
 
+    /// What distinguishes the receive buffer from that of a connection that has received and read the same: its size, the bound of the window, and
+    /// the state of the measurements from which they follow.
+    pub fn tuned(&self) -> [u64; 6] {
+        self.recv.tuned()
+    }
+
     /// A packet has left the own host: what waited for it may be sent.
     pub fn packet_left(&mut self) {
         self.touched = true;

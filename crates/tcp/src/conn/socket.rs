@@ -138,8 +138,10 @@ impl Connection {
     /// Reads up to `n` bytes in order. Returns how many were read. May open the window enough for an ACK.
     #[inline]
     pub fn read(&mut self, now: Time, n: Bytes) -> Bytes {
-        self.cached_clock = now;
-        Bytes::new(self.recv.read(now, n.get()))
+        if !self.rules.reads_with_cached_clock {
+            self.cached_clock = now;
+        }
+        Bytes::new(self.recv.read(self.cached_clock, n.get()))
     }
 
     /// Number of bytes that [`read`](Connection::read) would return.

@@ -57,7 +57,7 @@ impl Connection {
     /// The timers of the receiver, the handshake and the end of the connection.
     #[inline]
     pub(super) fn run_own_timers(&mut self, now: Time) {
-        if !self.recv.only_compressed_is_due(now) {
+        if !self.rules.caches_clock || !self.recv.only_compressed_is_due(now) {
             self.cached_clock = now;
         }
         if self.recv.timer() <= now {

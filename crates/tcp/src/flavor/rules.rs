@@ -109,6 +109,9 @@ pub(crate) struct SendRules {
     /// A super-segment that the peer's window cuts ends at the edge of the window if Nagle's algorithm permits, also within a segment
     /// (`tcp_mss_split_point`).
     pub window_ends_super_segment: bool,
+    /// The first buffer of unsent data is filled from the next one, up to what the congestion window and the length of super-segments permit,
+    /// before its length is decided (`tcp_grow_skb`).
+    pub fills_front_buffer: bool,
     /// A tail loss probe that retransmits is not counted as in flight (`retrans_out`).
     pub probe_not_in_flight: bool,
     /// The probe timer keeps running while data are SACKed, and the probe is the last segment even if that is SACKed
@@ -176,6 +179,11 @@ pub(crate) struct RecvRules {
     /// The receiver's measurement of a round trip by window ends when a window of data has arrived in addition to the data that were not
     /// acknowledged at its start (`tcp_rcv_rtt_measure`).
     pub round_includes_unacked: bool,
+    /// The largest estimate of the time between two segments, by which ACKs are delayed (`ato` in `tcp_event_data_recv` and
+    /// `tcp_delack_timer_handler`).
+    pub longest_ato: Dur,
+    /// A round trip by timestamp that is longer than those before counts only while everything in order is read (`tcp_rcv_rtt_update`).
+    pub longer_round_needs_empty_queue: bool,
     /// A round trip by timestamp is taken from segments out of order and from duplicates, too (`tcp_rcv_established`).
     pub measures_any_segment: bool,
     /// Data that fill a part of a gap are acknowledged like other data; otherwise they are acknowledged at once
@@ -273,6 +281,8 @@ pub(crate) struct ConnRules {
     /// The timestamp of a pure ACK is that of the last arrival, transmission, read or timer; the timer of compressed ACKs does not advance
     /// it (`tcp_clock_cache`, `tcp_compressed_ack_kick`).
     pub caches_clock: bool,
+    /// Reading measures with the time of the last segment, transmission or timer (`tcp_rcv_space_adjust` without `tcp_mstamp_refresh`).
+    pub reads_with_cached_clock: bool,
     /// A keepalive probe acknowledges what has arrived, and a delayed ACK ends with it (`tcp_event_ack_sent`).
     pub probes_acknowledge: bool,
     /// Segments in TIME-WAIT have no ACE counter (`tcp_twrespond` of FreeBSD).
@@ -320,6 +330,9 @@ pub(crate) struct ConnRules {
     pub window_update: WindowUpdate,
     /// The receiver's round-trip time is that of the first full segment with an echo (`tcp_rcv_rtt_measure_ts`).
     pub rtt_of_first_full_segment: bool,
+    /// An echo of the present tick of the timestamp clock is no round trip of the receiver; otherwise it counts as one tick
+    /// (`tcp_rcv_rtt_measure_ts`).
+    pub echo_of_this_tick_is_no_sample: bool,
     /// Data after the peer's FIN, some of them old, reset the connection (`tcp_rcv_state_process`).
     pub resets_on_data_after_fin: bool,
     /// A reset carries the window and the SACK blocks of an ACK (`tcp_send_active_reset`).

@@ -89,6 +89,7 @@ pub(crate) struct AckPolicy {
     pushed: bool,
     pushed_twice: bool,
     ato: Dur,
+    longest_ato: Dur,
     quick: u32,
     pingpong: bool,
     last_data: Time,
@@ -129,6 +130,7 @@ impl AckPolicy {
             pushed: false,
             pushed_twice: false,
             ato: Dur::ZERO,
+            longest_ato: cfg.flavor.rules().recv.longest_ato,
             quick: 0,
             pingpong: false,
             last_data: Time::ZERO,
@@ -195,7 +197,7 @@ impl AckPolicy {
         if gap <= ATO_MIN / 2 {
             self.ato = half + ATO_MIN / 2;
         } else if gap < self.ato {
-            self.ato = (half + gap).min(rto);
+            self.ato = (half + gap).min(rto).min(self.longest_ato);
         } else if gap > rto {
             // The sender restarted after idle: it needs ACKs quickly.
             self.enter_quick(window, self.rule.quick_ack);
@@ -491,7 +493,7 @@ impl AckPolicy {
                 self.pingpong = false;
                 self.ato = ATO_MIN;
             } else {
-                self.ato = (self.ato * 2).min(rto);
+                self.ato = (self.ato * 2).min(rto).min(self.longest_ato);
             }
         }
         self.demand(AckReason::Timer);

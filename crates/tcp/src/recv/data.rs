@@ -13,7 +13,7 @@ impl Receiver {
         count(&mut self.stats.data_segments, 1);
         let mut rtt = a.rtt;
         if self.rules.measures_any_segment
-            && let Some(rtt) = rtt.take()
+            && let Some(rtt) = self.round_by_stamp(rtt.take())
         {
             self.window.measured(rtt);
         }
@@ -203,6 +203,7 @@ impl Receiver {
         log: &mut Log,
     ) {
         count(&mut self.stats.data_segments, 1);
+        let rtt = self.round_by_stamp(rtt);
         self.nxt += len;
         self.measure(now, self.nxt, rtt);
         self.acks.data(now, len, push, self.announced_window(), rto);
@@ -272,6 +273,14 @@ impl Receiver {
             let end = self.round_end(nxt);
             self.window.arrived(now, nxt, end, by_timestamp);
         }
+    }
+
+    /// The round trip by timestamp, if it counts.
+    #[inline]
+    fn round_by_stamp(&self, rtt: Option<Dur>) -> Option<Dur> {
+        let known = self.window.rtt();
+        let waits = self.rules.longer_round_needs_empty_queue && self.readable() > 0 && !known.is_zero();
+        rtt.filter(|&rtt| !waits || rtt < known)
     }
 
     /// The position whose arrival ends the round trip. Linux adds the window announced last to the data that

@@ -5,6 +5,15 @@ use crate::Info;
 use tcpassay_units::Bytes;
 
 impl Receiver {
+    /// See [`Connection::tuned`](crate::Connection::tuned).
+    pub(crate) fn tuned(&self) -> [u64; 6] {
+        let rtt = self.window.rtt().as_nanos();
+        match self.memory.as_deref() {
+            Some(memory) => memory.tuned(rtt),
+            None => self.window.tuned(),
+        }
+    }
+
     /// Fills in the receiver's part.
     pub(crate) fn fill_info(&self, info: &mut Info) {
         let s = &self.stats;

@@ -58,6 +58,26 @@ fn linux_ends_a_round_trip_with_data_that_arrive_and_not_with_those_that_waited_
     }
 }
 
+#[test]
+fn linux_7_3_measures_longer_round_trips_only_while_nothing_is_unread() {
+    // `tcp_rcv_rtt_update`.
+    let ms = Dur::from_millis;
+    for (profile, measured) in
+        [(Profile::Linux61, [ms(8), ms(9), ms(4)]), (Profile::Linux73, [ms(8), ms(8), ms(4)])]
+    {
+        let mut r = receiver(profile);
+        let log = &mut Log::default();
+        let got = [(1..1001, ms(8)), (1001..2001, ms(16)), (2001..3001, ms(4))].map(|(span, rtt)| {
+            r.data(Time::ZERO, &arrival(span, rtt), log);
+            r.window.rtt()
+        });
+        assert_eq!(got, measured, "{profile:?}");
+        r.read(Time::ZERO, 3000);
+        r.data(Time::ZERO, &arrival(3001..4001, ms(12)), log);
+        assert_eq!(r.window.rtt(), ms(5), "{profile:?}");
+    }
+}
+
 /// Segments of 1000 bytes, at the positions `at` in thousands; returns the SACK blocks of the ACK that each of them causes, in thousands.
 fn blocks_of_acks(at: &[u64]) -> Vec<Option<Vec<(u64, u64)>>> {
     let mut r = receiver(Profile::Linux);

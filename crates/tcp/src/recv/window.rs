@@ -261,6 +261,11 @@ impl Window {
         self.read_at = now;
     }
 
+    /// The size, the bound of the window, and the state of the measurements.
+    pub(crate) fn tuned(&self) -> [u64; 6] {
+        [self.buf, self.threshold, self.space, self.read_from, self.read_at.as_nanos(), self.rtt.as_nanos()]
+    }
+
     /// The buffer becomes a multiple of `mss`, upwards; the edge that was offered stays.
     pub(crate) fn announce_all(&mut self, mss: u64) {
         self.exact = true;

@@ -16,6 +16,7 @@ impl Sender {
         if self.cfg.tso.is_none() || !self.rules.probe_sends_buffer {
             return one;
         }
+        self.fill_front(self.room_apart().max(self.mss));
         let nxt = self.scoreboard.nxt();
         let buffer = self.buffer.record_end(nxt).map_or(self.unsent(), |end| end - nxt);
         let most = self.room_apart().min(self.gso()).min(self.peer_room());

@@ -388,13 +388,7 @@ impl Sender {
 
     fn send_new(&mut self, now: Time, log: &mut Log) -> Result<Chunk, Limited> {
         let wnd_room = self.peer_room();
-        let nxt = self.scoreboard.nxt();
-        let mut avail = self.unsent();
-        let record = self.buffer.record_end(nxt);
-        if let Some(end) = record {
-            avail = avail.min(end - nxt);
-        }
-        if avail == 0 {
+        if self.unsent() == 0 {
             // A FIN alone: it needs no room in the congestion window (as in Linux), but in the peer's.
             return if !self.has_new() {
                 Err(Limited::App)
@@ -415,8 +409,28 @@ impl Sender {
         {
             return answer;
         }
+        self.fill_front(self.room_apart());
+        let (avail, record) = self.next_record();
         let n = self.new_size(now, avail, wnd_room, record)?;
         Ok(self.emit_new(now, n, log))
+    }
+
+    /// The bytes that the next segment of new data may hold, and the end of the record that they are in.
+    #[inline]
+    fn next_record(&mut self) -> (u64, Option<u64>) {
+        let nxt = self.scoreboard.nxt();
+        let record = self.buffer.record_end(nxt);
+        (record.map_or(self.unsent(), |end| self.unsent().min(end - nxt)), record)
+    }
+
+    /// Fills the first buffer of unsent data from the next one, up to the longest super-segment that a congestion window with `room` permits
+    /// (`tcp_cwnd_test`, `tcp_grow_skb`).
+    #[inline]
+    pub(super) fn fill_front(&mut self, room: u64) {
+        if self.rules.fills_front_buffer && room >= self.mss {
+            let most = room.min(self.gso()).min((self.cwnd / 2).max(self.mss));
+            self.buffer.fill_front(self.scoreboard.nxt(), most - most % self.mss);
+        }
     }
 
     /// The length of the next segment of new data, of which `avail` bytes may be in it; `record`: the end of the record that they are in.
@@ -458,12 +472,11 @@ impl Sender {
 
     /// The length of the segment of new data that would be sent next; `None` if there is none, or a retransmission would be sent.
     pub fn next_new(&mut self, now: Time) -> Option<u64> {
-        let nxt = self.scoreboard.nxt();
-        let record = self.buffer.record_end(nxt);
-        let avail = record.map_or(self.unsent(), |end| self.unsent().min(end - nxt));
-        if avail == 0 || self.scoreboard.pending() > 0 || self.timers.is_paused() {
+        if self.unsent() == 0 || self.scoreboard.pending() > 0 || self.timers.is_paused() {
             return None;
         }
+        self.fill_front(self.room_apart());
+        let (avail, record) = self.next_record();
         self.new_size(now, avail, self.peer_room(), record).ok()
     }
 

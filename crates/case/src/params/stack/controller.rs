@@ -46,7 +46,8 @@ const OF_LINUX_7_3: &str = "linux-7.3 differs from linux-6.1: compressed ACKs wa
     the window is the share of payload in the buffer (half of it), the buffer grows up to 32 MiB (6 MiB), by what is out of order, too; the first window may exceed 64 KiB; \
     an ACK waits less than stack.min_rto; the FIN obeys cwnd; old timestamps are refused for 2147 s (24 days), old ACKs with them are not answered; \
     the third segment must echo a timestamp of the SYN-ACK; four SYNs before the timeout doubles; ACKs of unsent data are answered; \
-    a duplicate ACK may close the window; losses are detected by RACK only";
+    a duplicate ACK may close the window; losses are detected by RACK only; the first buffer of unsent data is filled from the next one; \
+    of the buffer's round trips an echo within a tick is none, and a longer one counts only while nothing is unread";
 
 pub(super) const ROWS: &[P] = &[
     P::new(

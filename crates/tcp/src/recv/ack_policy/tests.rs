@@ -109,3 +109,20 @@ fn the_timer_of_a_delayed_ack_that_was_sent_sends_the_ack_of_compressed_ones() {
     acks.compressed_until = at + Dur::from_millis(5);
     assert_eq!(acks.deadline(), at + Dur::from_millis(5));
 }
+
+#[test]
+fn linux_7_3_expects_data_within_200_ms_however_rare_they_are() {
+    // `TCP_DELACK_MAX` in `tcp_event_data_recv` and `tcp_delack_timer_handler`.
+    let (ms, rto) = (Dur::from_millis, Dur::from_secs(1));
+    for (profile, longest) in [(Profile::Linux61, [320, 460]), (Profile::Linux73, [200, 200])] {
+        let mut acks = AckPolicy::new(&Config::profile(profile));
+        acks.ato = ms(160);
+        acks.scheduled = true;
+        acks.timer = Time::ZERO;
+        assert!(acks.fire(rto));
+        let doubled = acks.ato;
+        acks.ato = longest.map(ms)[0];
+        acks.gap(Time::ZERO + longest.map(ms)[0] - ms(20), 100_000, rto);
+        assert_eq!([doubled, acks.ato], longest.map(ms), "{profile:?}");
+    }
+}

@@ -82,12 +82,13 @@ impl Memory {
         let (cost, room) = self.price(span.start.max(1), len, headers);
         if !self.has_place() && !measured {
             done.ends_quick = true;
-            done.cut = self.prune_hard();
+            done.cut = self.prune(0);
             if self.used > self.size && (!in_order || self.has_unread()) {
                 return done.drop();
             }
         } else if self.used > self.size {
-            done.cut = self.prune(in_order);
+            done.ends_quick = true;
+            done.cut = self.prune(span.start);
             if self.used > self.size {
                 if !in_order {
                     return done.drop();
@@ -99,10 +100,10 @@ impl Memory {
                 }
             }
         }
-        if len == 0 {
+        if len == 0 && (in_order || !measured) {
             return done;
         }
-        if measured {
+        if measured && len > 0 {
             self.weigh(len, cost, rcv_mss);
         }
         let held = QueuedBuffer { start: span.start, end: span.end, cost, room };
@@ -110,7 +111,7 @@ impl Memory {
             self.append(held);
             done.grew = len >= GROWS_FROM && self.grow(len, self.payload_cost(cost), rcv_mss);
         } else {
-            done.measured = measured;
+            done.measured = measured && len > 0;
             self.rtt = rtt;
             (done.grew, done.fate) = self.keep(held, nxt, rcv_mss);
         }

@@ -414,6 +414,11 @@ impl Memory {
         self.owned = true;
     }
 
+    /// The size, the bound of the window, and the state of the measurement of what is read.
+    pub(super) fn tuned(&self, rtt: u64) -> [u64; 6] {
+        [self.size, self.threshold, self.space, self.from, self.since.as_nanos(), rtt]
+    }
+
     /// Bytes in use, and the bound.
     pub(crate) fn account(&self) -> (u64, u64) {
         (self.used, self.size)

@@ -44,26 +44,15 @@ impl Memory {
         }
     }
 
-    /// `tcp_prune_ofo_queue`: data out of order are dropped, the farthest first, until the rest fits. Returns the position from which
-    /// on nothing is kept.
-    pub(super) fn prune(&mut self, next: bool) -> u64 {
-        self.clamp_window();
-        let mut from = u64::MAX;
-        while next && self.used > self.size {
-            let Some(last) = self.later.pop() else { break };
-            self.used -= last.cost;
-            from = last.start;
-        }
-        from
-    }
-
-    /// The same until 6.12, where at least an eighth of the buffer is dropped from the out-of-order queue.
-    pub(super) fn prune_hard(&mut self) -> u64 {
+    /// `tcp_prune_ofo_queue`: data out of order are dropped, the farthest first, until the rest fits, and at least an eighth of the buffer; since
+    /// 6.13 only those that do not begin before the packet, which begins at `start`. Returns the position from which on nothing is kept.
+    pub(super) fn prune(&mut self, start: u64) -> u64 {
+        let nearest = if self.cfg.rules == MemoryRules::Measured { start } else { 0 };
         self.clamp_window();
         let mut from = u64::MAX;
         let mut goal = self.size / 8;
         while self.used > self.size || from < u64::MAX && goal > 0 {
-            let Some(last) = self.later.pop() else { break };
+            let Some(last) = self.later.pop_if(|last| last.start >= nearest) else { break };
             self.used -= last.cost;
             goal = goal.saturating_sub(last.cost);
             from = last.start;
@@ -153,6 +142,7 @@ impl Memory {
     /// threshold of the window rose.
     pub(super) fn keep(&mut self, held: QueuedBuffer, nxt: u64, rcv_mss: u64) -> (bool, Fate) {
         if self.later.iter().any(|h| h.start <= held.start && held.end <= h.end) {
+            self.grow_for_later(nxt);
             return (false, Fate::Kept);
         }
         let len = held.end - held.start;
@@ -174,11 +164,16 @@ impl Memory {
             self.used += held.cost;
             self.later.insert(at, held);
         }
+        self.grow_for_later(nxt);
+        (grew, fate)
+    }
+
+    /// Since 6.17 the buffer grows by what is out of order.
+    fn grow_for_later(&mut self, nxt: u64) {
         if self.cfg.rules == MemoryRules::Measured {
             let ahead = self.later.last().map_or(0, |h| h.end - nxt);
             self.tune(self.space, ahead);
         }
-        (grew, fate)
     }
 }
 
@@ -251,6 +246,21 @@ mod tests {
             other.append(QueuedBuffer { start: 1 + 1000 * at, end: 1001 + 1000 * at, cost, room });
         }
         assert_eq!((other.queue.len(), other.last.start, other.used), (2, 33_001, m.used));
+    }
+
+    #[test]
+    fn without_room_an_eighth_of_the_buffer_is_dropped_but_nothing_from_before_the_packet_since_6_13() {
+        // `tcp_prune_ofo_queue`
+        for (rules, cut, left) in [(MemoryRules::Half, 10_001, 2), (MemoryRules::Measured, 30_001, 4)] {
+            let mut m = memory(true);
+            m.cfg.rules = rules;
+            m.size = 80_000;
+            for start in [1, 5001, 10_001, 20_001, 30_001] {
+                m.later.push(QueuedBuffer { start, end: start + 1000, cost: 4000, room: 0 });
+            }
+            m.used = 81_000;
+            assert_eq!((m.prune(25_001), m.later.len()), (cut, left), "{rules:?}");
+        }
     }
 
     #[test]

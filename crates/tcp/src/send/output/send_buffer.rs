@@ -451,7 +451,9 @@ impl SendBuffer {
                 self.sent_since = false;
                 if !step.first {
                     self.more = false;
-                    self.mark_push();
+                    if !self.records.is_empty() {
+                        self.mark_push();
+                    }
                 }
                 return (0, !step.first && self.push(step, progress));
             }
@@ -508,6 +510,24 @@ impl SendBuffer {
             let rest = *front;
             *front = Record { end, push: false, closed: false };
             self.records.insert(1, rest);
+        }
+    }
+
+    /// The first buffer of unsent data, which begins at `nxt`, is filled from the second one up to `most` bytes (`tcp_grow_skb`). What is left
+    /// of that one stays a buffer of its own.
+    pub fn fill_front(&mut self, nxt: u64, most: u64) {
+        self.record_end(nxt);
+        let Some(&second) = self.records.get(1) else { return };
+        let Some(front) = self.records.front_mut().filter(|front| !front.closed) else { return };
+        let end = second.end.min(nxt + most);
+        if end <= front.end {
+            return;
+        }
+        front.end = end;
+        if end == second.end {
+            front.push |= second.push;
+            front.closed = second.closed;
+            self.records.remove(1);
         }
     }
 

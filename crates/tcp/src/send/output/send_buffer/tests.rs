@@ -140,3 +140,48 @@ fn a_buffer_that_is_divided_keeps_its_push_in_the_second_part_which_a_write_fill
     assert_eq!((buffer.record_end(1001), buffer.pushes(5001)), (Some(5001), true));
     assert_eq!(buffer.written(), (5001, 5001, 1, true));
 }
+
+#[test]
+fn the_first_buffer_is_filled_from_the_next_one_whose_push_it_takes_only_with_its_end() {
+    // `tcp_grow_skb`.
+    let mut buffer = queue(100_000);
+    buffer.write_step(&step(4000), &NOTHING_SENT);
+    buffer.write_step(&step(4000), &NOTHING_SENT);
+    buffer.write_step(&step(4000), &NOTHING_SENT);
+    buffer.split(1001);
+    buffer.fill_front(1, 2000);
+    assert_eq!((buffer.record_end(1), buffer.pushes(2001)), (Some(2001), false));
+    buffer.fill_front(1, 9000);
+    assert_eq!((buffer.record_end(1), buffer.pushes(4001)), (Some(4001), true), "not from a third one");
+    buffer.fill_front(1, 9000);
+    assert_eq!(buffer.record_end(1), Some(8001));
+    assert_eq!(buffer.record_end(4001), Some(8001), "a part of it was sent");
+    buffer.fill_front(4001, 6000);
+    assert_eq!((buffer.record_end(4001), buffer.pushes(10_001)), (Some(10_001), true), "its own push stays");
+    assert_eq!(buffer.written(), (12_001, 12_001, 2, true));
+}
+
+#[test]
+fn nothing_follows_the_end_of_a_record_into_a_buffer_that_is_filled() {
+    let mut buffer = queue(100_000);
+    buffer.write_step(&step(3000), &NOTHING_SENT);
+    buffer.end_record(1);
+    buffer.write_step(&step(4000), &NOTHING_SENT);
+    buffer.fill_front(1, 9000);
+    assert_eq!(buffer.record_end(1), Some(3001));
+}
+
+#[test]
+fn a_writer_without_room_marks_only_what_was_not_sent() {
+    // `tcp_push` with an empty queue.
+    let mut buffer = queue(4000);
+    buffer.write_step(&step(9000), &NOTHING_SENT);
+    let next = WriteStep { first: false, ..step(5000) };
+    let sent = Progress { una: 1, nxt: 4001, records: 1 };
+    assert_eq!(buffer.write_step(&next, &sent).0, 0);
+    assert_eq!(buffer.written(), (4001, 1, 0, false));
+    let mut waits = queue(4000);
+    waits.write_step(&step(9000), &NOTHING_SENT);
+    assert_eq!(waits.write_step(&next, &NOTHING_SENT).0, 0);
+    assert_eq!(waits.written(), (4001, 4001, 1, true));
+}
