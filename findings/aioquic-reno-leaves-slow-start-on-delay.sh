@@ -1,8 +1,8 @@
 #!/bin/sh
 # aioquic 1.7.2: "reno" leaves slow start for good when the round-trip time is a quarter longer for a few milliseconds.
 #
-# Expected by most: NewReno, the default of aioquic and the controller of RFC 9002 appendix B, stays in slow start until
-# a packet is lost or marked (section 7.3.1), so that it can serve as the plain reference. Seen: it contains a delay
+# Expected by most: NewReno, the default of aioquic and the controller of RFC 9002 appendix B, is in slow start until a
+# packet is lost or marked (section 7.3.1), so that it can serve as the plain reference. Seen: it contains a delay
 # detector that its names do not show. It takes one sample a millisecond, whatever the round is, and when the smallest
 # of five samples was five times a quarter above the lowest "largest of five", the window becomes the slow-start
 # threshold. There is no lower or upper limit as in HyStart++ (RFC 9406 section 4.2: 4 to 16 ms). Without any loss,
