@@ -118,6 +118,25 @@ def test_identify_names_the_profile_or_says_that_none_fits(linux: Path, foreign:
     assert "offers no " in told["why"]
 
 
+def test_identify_says_of_which_ends_and_why_they_were_not_followed_to_their_end(
+    linux: Path, tmp_path: Path
+) -> None:
+    text = invoke("identify", linux).output
+    assert "ends: 10.0.0.1:32768 > 10.0.0.2:5001, 10.0.0.2:5001 > 10.0.0.1:32768" in text
+    assert "followed up to this" not in text
+    # The snap length cuts the option of a first SACK block.
+    content = b""
+    for kind, block in blocks(linux.read_bytes()):
+        if kind == 6 and int.from_bytes(block[20:24], "little") > 60:
+            size = (92).to_bytes(4, "little")
+            content += block[:4] + size + block[8:20] + (60).to_bytes(4, "little") + block[24:88] + size
+        else:
+            content += block
+    (tmp_path / "cut.pcapng").write_bytes(content)
+    text = invoke("identify", tmp_path / "cut.pcapng").output.replace("\n", " ")
+    assert "2 ends are followed up to this: the captured bytes end inside of the options" in text
+
+
 def test_a_capture_of_a_few_packets_is_too_little(tmp_path: Path) -> None:
     file = capture(
         tmp_path / "run", {"stack.profile": "linux", "app.flow_size": "3KB", "app.duration": "30ms"}

@@ -179,7 +179,10 @@ def test_a_script_that_passes_on_both_kernels_is_none(recorded: tuple[Path, list
     pair = scripts.Pair(base, head, triples, str(home), "Two stacks differ.")
     with pytest.raises(UserError, match="passes on both kernels, or on neither"):
         scripts.script_of(pair, stack("1"), stack("1"))
-    with pytest.raises(UserError, match="the decisions of the stacks are identical"):
+    with pytest.raises(
+        UserError,
+        match="without timestamps, which a script does not have, the decisions of the stacks are identical",
+    ):
         scripts.script_of(scripts.Pair(base, base, triples, str(home), ""), stack("1"), stack("1"))
 
 

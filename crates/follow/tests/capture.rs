@@ -212,6 +212,36 @@ fn a_linux_that_reports_no_duplicate_at_all_has_switched_that_off() {
     assert_eq!(followed(&receiver("linux", &[]), "linux-6.1").setting, None);
 }
 
+fn arrival(p: &CapturedPacket) -> bool {
+    !p.sent && p.segment.len > 0
+}
+
+#[test]
+fn an_ack_whose_timer_is_about_to_expire_leaves_at_a_later_arrival_where_ticks_are_longer() {
+    let mut end =
+        receiver("linux", &[("app.read_rate", "1Mbit"), ("link.loss", "0"), ("link.duplicate", "0")]);
+    // An ACK at an arrival, with two further ones in the next 4 ms, a tick of 250 Hz, before the timer of 40 ms.
+    let which = |place: usize| {
+        let p = &end.packets[place - 1..place + 3];
+        let last = end.packets[..place].iter().rfind(|p| p.sent).map_or(Time::ZERO, |last| last.at);
+        let waited = p[1].at.since(last);
+        let at_arrival = p[1].sent && arrival(&p[0]) && p[0].at == p[1].at;
+        let range = Dur::from_millis(28)..Dur::from_millis(35);
+        at_arrival && range.contains(&waited) && arrival(&p[2]) && arrival(&p[3])
+    };
+    let place = (1..end.packets.len() - 2).rfind(|place| which(*place)).expect("there is one");
+    let (mut ack, later) = (end.packets[place], end.packets[place + 2]);
+    assert!(later.at.since(ack.at) < Dur::from_millis(4));
+    ack.segment.ack = later.segment.end();
+    ack.at = later.at + Dur::from_micros(7);
+    end.packets.truncate(place + 3);
+    end.packets.push(ack);
+    end.packets.remove(place);
+    end.until = ack.at;
+    let outcome = followed(&end, "linux-6.1");
+    assert_eq!((&outcome.first, outcome.followed), (&None, end.packets.len()));
+}
+
 #[test]
 fn quick_acks_are_counted_by_the_window_of_the_syn() {
     // Half of the segments that fit into 30 KB, not of those that fit into 64 KB.

@@ -84,6 +84,11 @@ class End:
     """Segments with payload that arrived."""
     profiles: dict[str, Outcome]
 
+    @property
+    def is_refused(self) -> bool:
+        """No profile can follow it at all."""
+        return all(outcome.is_refused for outcome in self.profiles.values())
+
     def is_at(self, host: str) -> bool:
         """Whether the end has this IP address."""
         own = self.name.split(" > ", 1)[0].rsplit(":", 1)[0].strip("[]")

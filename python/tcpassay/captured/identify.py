@@ -69,7 +69,7 @@ class Identified:
 
 def identify(made: FollowedCapture) -> Identified:
     """Rank the profiles by how far they follow the ends at which the capture was taken."""
-    ends = [end for end in made.ends if not _refused(end)]
+    ends = [end for end in made.ends if not end.is_refused]
     ranked = sorted(
         (_ranked(ends, name) for name in STACKS),
         key=lambda one: (one.disordered > 0, one.differing, -one.acks, -one.share),
@@ -105,10 +105,6 @@ def _stops(ends: list[End], name: str) -> str:
     """The most frequent reason for which ends were not followed any further."""
     stops = Counter(stop.why for end in ends if (stop := end.profiles[name].stop) is not None)
     return f": {stops.most_common(1)[0][0]}" if stops else ""
-
-
-def _refused(end: End) -> bool:
-    return all(outcome.is_refused for outcome in end.profiles.values())
 
 
 def _ranked(ends: list[End], name: str) -> Ranked:

@@ -1,6 +1,6 @@
 """Prints how far a profile follows the ends of a capture."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from rich.console import Console
 from rich.markup import escape
@@ -12,6 +12,8 @@ from tcpassay.plural import plural
 
 MOST = 20
 """Ends that are printed in full."""
+MOST_NAMES = 3
+"""Ends that `identify` names."""
 
 
 def show(made: FollowedCapture, name: str, limits: Limits, console: Console) -> int:
@@ -64,11 +66,17 @@ def _difference(end: End, first: First, name: str, console: Console) -> None:
     when = f"frame {first.frame} at {first.time_ns / 1e9:.6f} s"
     where = f"  {end.name}, {when}, after {outcome.followed} of {outcome.packets} packets"
     console.print(escape(where), style="dim", highlight=False, soft_wrap=True)
+    prompt = f"  at once is within {end.acts_within_ns / 1e6:g} ms at this end (`--within MS`)"
+    console.print(escape(prompt), style="dim", highlight=False, soft_wrap=True)
     console.print(f"  sent:  {escape(first.sent)}", highlight=False, soft_wrap=True)
     console.print(f"  model: {escape(first.expected)}", highlight=False, soft_wrap=True)
     if reason := ", ".join(part for part in (first.why, first.source) if part):
         console.print(f"  why:   {escape(reason)}", highlight=False, soft_wrap=True)
     console.print()
+
+
+def _ends_are(count: int, how: str) -> str:
+    return f"{plural(count, 'end')} {'is' if count == 1 else 'are'} {how}"
 
 
 def _followed(end: End, name: str, console: Console) -> None:
@@ -78,17 +86,30 @@ def _followed(end: End, name: str, console: Console) -> None:
     if outcome.setting:
         judged += f", with {outcome.setting}"
     said = f"followed: {end.name}: {outcome.followed} of {outcome.packets} packets, {judged}, {how}"
-    console.print(escape(said), highlight=False, soft_wrap=True)
+    console.print(escape(said), highlight=False)
 
 
-def identified(one: Identified, console: Console) -> None:
-    """Prints the profiles, the one that follows furthest first, and the answer."""
+def identified(one: Identified, made: FollowedCapture, console: Console) -> None:
+    """Prints the profiles, the one that follows furthest first, how far, and the answer."""
     for ranked in one.ranked:
         share = f"{100 * ranked.share:.1f} %"
         differs = f"differs in {ranked.differing} of {plural(ranked.ends, 'end')}"
         said = f"{ranked.profile:<13} {differs}, follows {share} of the packets"
         console.print(escape(said), highlight=False)
-    names = " or ".join(one.names)
-    answer = names if one.answer is Answer.FITS else str(one.answer)
+    best = one.ranked[0].profile
+    outcomes = [(end, end.profiles[best]) for end in made.ends if not end.is_refused]
+    if outcomes:
+        names = [end.name for end, _ in outcomes]
+        others = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        console.print(escape(f"ends: {', '.join(names[:MOST_NAMES])}{others}"), highlight=False)
+    tried = [outcome for _, outcome in outcomes] or [end.profiles[best] for end in made.ends]
+    stops = Counter(one.stop.why for one in tried if one.first is None and one.stop)
+    how = "followed up to this" if outcomes else "not followed"
+    for why, count in stops.most_common():
+        console.print(escape(f"{_ends_are(count, how)}: {why}"), style="dim", highlight=False)
+    answers = " or ".join(one.names)
+    answer = answers if one.answer is Answer.FITS else str(one.answer)
     colour = "green" if one.answer is Answer.FITS else "yellow"
-    console.print(f"[{colour}]{escape(answer)}[/]: {escape(one.why)}", highlight=False, soft_wrap=True)
+    console.print(f"[{colour}]{escape(answer)}[/]: {escape(one.why)}", highlight=False)
+    if one.answer is Answer.NONE and one.ranked[0].differing:
+        console.print(f"What differs first: `tcpassay judge FILE --as {escape(best)}`", highlight=False)

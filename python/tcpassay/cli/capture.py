@@ -219,7 +219,7 @@ def identify(
     else:
         for note in made.notes(limits):
             terminal.console().print(f"note: {note}", style="yellow", highlight=False, markup=False)
-        show_followed.identified(found, terminal.console())
+        show_followed.identified(found, made, terminal.console())
     if found.answer is not Answer.FITS:
         raise typer.Exit(NONE if found.answer is Answer.NONE else UNDECIDED)
 

@@ -120,7 +120,9 @@ def _written(pair: Pair) -> tuple[list[tuple[str, str]], list[str]]:
     """The scripts of both ends of the connection that differs first, the short ones first; why others are missing."""
     at = _difference(pair)
     if at is None:
-        return [], ["the decisions of the stacks are identical in the event logs of the runs"]
+        return [], [
+            "without timestamps, which a script does not have, the decisions of the stacks are identical"
+        ]
     flow, from_ns, last_ns = at
     here = connection(pair.base, LogFile(pair.base), flow, timers_known=False)
     made: list[tuple[str, str]] = []

@@ -62,16 +62,29 @@ impl Run<'_> {
             waits.arrives(packet.at, arrival, Way { reads: true, waits: true }, within);
             self.all.push(waits);
         }
-        let wide = row < self.wide_until;
+        let wide = self.level > 0;
         if wide {
+            // A delayed ACK whose timer is about to expire leaves now or later: the phase of the ticks is unknown.
+            let mut later = one.clone();
+            let postpones = acknowledged && later.conn.postpone_ack(packet.at);
             for choice in self.choices(row, one, arrival, acknowledged) {
-                let mut made = one.clone();
+                let way = Way { reads: choice.reads, waits: false };
                 let held = Held { moved: choice.moved, ..*arrival };
-                made.arrives(packet.at, &held, Way { reads: choice.reads, waits: false }, within);
-                made.owes_read |= owes(arrival.moved, choice.moved);
-                made.unusual += choice.unusual;
-                made.odd += u32::from(choice.odd);
-                self.all.push(made);
+                let process = |from: &Hypothesis, unusual: u32| {
+                    let mut made = from.clone();
+                    made.arrives(packet.at, &held, way, within);
+                    made.owes_read |= owes(arrival.moved, choice.moved);
+                    made.unusual += choice.unusual + unusual;
+                    made.odd += u32::from(choice.odd);
+                    made
+                };
+                self.all.push(process(one, 0));
+                if postpones {
+                    let made = process(&later, 1);
+                    if made.due.len() == one.due.len() {
+                        self.all.push(made);
+                    }
+                }
             }
         }
         // What leaves next may have been made before this arrival was processed. Retransmissions are an answer to what arrives.

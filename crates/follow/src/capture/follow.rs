@@ -2,8 +2,8 @@
 
 use super::end::CapturedEnd;
 use super::explain::{Found, Told};
-use super::foresight::{after_growth, moves, next_sent, unread};
-use super::hypothesis::{Due, Hypothesis, Way};
+use super::foresight::{after_growth, moved, moves, next_sent, unread};
+use super::hypothesis::{Due, Held, Hypothesis, Way};
 use super::packet::CapturedPacket;
 use super::profile::with_syn;
 use super::sender::Bounds;
@@ -15,12 +15,11 @@ use tcpassay_tcp::{Config, Connection, WindowMove};
 use tcpassay_units::{Bytes, Dur, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
-/// The largest number of hypotheses after an arrival, and after a segment that left and that all of them explain.
-const MOST: [usize; 2] = [48, 16];
-/// The same while the usual possibilities explain the packets.
-const FEW: usize = 4;
-/// Packets between two places to which the follower returns if the usual possibilities do not explain a packet, and packets behind it up to
-/// which it then tries all of them.
+/// The largest number of hypotheses after an arrival, and after a segment that left and that all of them explain: while the usual
+/// possibilities explain the packets, then with all of them, and where these are too few.
+const MOST: [[usize; 2]; 3] = [[4, 4], [48, 16], [256, 128]];
+/// Packets between two places to which the follower returns if the possibilities that it tries do not explain a packet, and packets behind
+/// it up to which it then tries more of them.
 const SAVED: usize = 32;
 const BEYOND: usize = 64;
 /// A timer may fire earlier or later by this: a tick of 250 Hz, the time since the tick before, and the tick by which an estimate in ticks is off.
@@ -88,7 +87,7 @@ fn follow_with(end: &CapturedEnd, profile: &Config) -> CaptureOutcome {
     if run.last.is_some() {
         // All possibilities from the begin on; the log of the model is slow, so that only this pass keeps it.
         run = Run::new(end, profile, true).unwrap_or(run);
-        run.wide_until = usize::MAX;
+        (run.least, run.level) = (1, 1);
         run.run();
         let why = if let Some(frame) = end.queued {
             Some(format!(
@@ -132,8 +131,9 @@ struct Place {
 pub(super) struct Run<'a> {
     pub(super) end: &'a CapturedEnd,
     pub(super) all: Vec<Hypothesis>,
-    /// The row before which all possibilities are tried, not only the usual ones.
-    pub(super) wide_until: usize,
+    /// How many possibilities are tried now, a place in [`MOST`], and how many from the begin on.
+    pub(super) level: usize,
+    least: usize,
     pub(super) outcome: CaptureOutcome,
     /// Initial sequence numbers of the end and its peer.
     initial: (SeqNum, SeqNum),
@@ -204,7 +204,8 @@ impl<'a> Run<'a> {
         Ok(Run {
             end,
             all: vec![first],
-            wide_until: 0,
+            level: 0,
+            least: 0,
             outcome: empty(end),
             initial: (own.segment.seq, peer.segment.seq),
             moves: moves(&end.packets, &windows, &next_sent),
@@ -222,11 +223,13 @@ impl<'a> Run<'a> {
     }
 
     fn run(&mut self) {
-        let mut row = 0;
+        let (mut row, mut more_until) = (0, 0);
         let mut saved: Option<Place> = None;
         while row < self.end.packets.len() {
-            let wide = row < self.wide_until;
-            if !wide && row.is_multiple_of(SAVED) {
+            if row >= more_until {
+                self.level = self.least;
+            }
+            if self.level == self.least && row.is_multiple_of(SAVED) {
                 let (all, outcome, bounds) = (self.all.clone(), self.outcome.clone(), self.bounds.clone());
                 saved = Some(Place { row, all, outcome, bounds });
             }
@@ -238,12 +241,14 @@ impl<'a> Run<'a> {
                 self.count(row);
                 self.foresees(row);
                 let packet = &self.end.packets[row];
-                self.merge(if wide { MOST[usize::from(packet.sent)] } else { FEW });
+                self.merge(MOST[self.level][usize::from(packet.sent)]);
                 row += 1;
-            } else if let Some(place) = saved.take_if(|_| !wide) {
-                self.wide_until = row + BEYOND;
-                (row, self.all, self.outcome, self.bounds) =
-                    (place.row, place.all, place.outcome, place.bounds);
+            } else if let Some(place) = saved.as_ref().filter(|_| self.level + 1 < MOST.len()) {
+                self.level += 1;
+                more_until = row + BEYOND;
+                row = place.row;
+                (self.all, self.outcome, self.bounds) =
+                    (place.all.clone(), place.outcome.clone(), place.bounds.clone());
             } else {
                 if let Some(why) = self.why_stop.take() {
                     self.outcome.stop = Some(Stop { frame: Some(self.end.packets[row].frame), why });
@@ -366,6 +371,13 @@ impl<'a> Run<'a> {
         loop {
             if let Some(held) = one.held.filter(|held| held.until < at) {
                 one.held = None;
+                let held = Held { moved: moved(&self.end.packets, &self.windows, row), ..held };
+                if self.level > 0 && held.segment.len > 0 {
+                    let mut unread = one.clone();
+                    unread.arrives(held.until, &held, Way { reads: false, waits: false }, within);
+                    unread.unusual += u32::from(one.unread == 0);
+                    left.extend(self.passes(row, unread, at));
+                }
                 one.arrives(held.until, &held, Way::USUAL, within);
             }
             if let Some(due) = one.due.front().copied().filter(|due| due.until < at) {

@@ -45,6 +45,17 @@ pub(super) fn moves(
     made
 }
 
+/// How the window of the segment that leaves next, from `row` on, compares with that of the last one before.
+pub(super) fn moved(packets: &[CapturedPacket], windows: &[u64], row: usize) -> WindowMove {
+    let row = row.min(packets.len());
+    let before = (0..row).rev().find(|&row| packets[row].sent);
+    let next = (row..packets.len()).find(|&row| packets[row].sent);
+    match (before, next) {
+        (Some(before), Some(next)) if windows[next] < windows[before] => WindowMove::Shrank,
+        _ => WindowMove::Kept,
+    }
+}
+
 /// Whether an arrival comes after a segment whose window had grown, so that Linux's limit may grow once more without a visible effect: the
 /// window is a multiple of the scale, and other limits hold it.
 pub(super) fn after_growth(packets: &[CapturedPacket], windows: &[u64]) -> Vec<bool> {

@@ -82,6 +82,12 @@ impl Connection {
         self.send.retransmits_from()
     }
 
+    /// The delayed ACK, whose timer is about to expire, is not sent for that at the arrival that follows: the phase of the ticks of the
+    /// real stack is unknown (`tcp_send_delayed_ack`). Returns whether such a timer runs.
+    pub fn postpone_ack(&mut self, now: Time) -> bool {
+        self.recv.postpone_ack(now)
+    }
+
     /// Whether both decide alike about what arrives from now on, as far as connections of this kind differ.
     pub fn receives_like(&self, other: &Connection) -> bool {
         self.state == other.state && self.recv.is_like(&other.recv) && self.ts.recent() == other.ts.recent()

@@ -471,6 +471,14 @@ impl AckPolicy {
         Verdict::Delay(self.timer)
     }
 
+    /// A timer that is about to expire is not at `now`. Returns whether there is one.
+    pub(crate) fn postpone(&mut self, now: Time) -> bool {
+        let later = now.saturating_add(self.ato / 4 + Dur::from_millis(2));
+        let sooner = self.timer != Time::MAX && self.nominal < later;
+        self.nominal = self.nominal.max(later);
+        sooner
+    }
+
     /// Delays a due ACK by the longest permitted time.
     pub(crate) fn hold(&mut self, now: Time) {
         self.scheduled = true;

@@ -2,6 +2,7 @@
 
 use super::Receiver;
 use crate::messages::WindowMove;
+use tcpassay_units::Time;
 
 impl Receiver {
     pub(crate) fn observe_windows(&mut self, shift: Option<u8>) {
@@ -43,6 +44,11 @@ impl Receiver {
         let least = if self.rules.updates_doubled_window { buffer } else { buffer / 4 * 3 };
         self.window.observe_size(least);
         self.opens(edge)
+    }
+
+    /// A delayed ACK is not sent at the next arrival only because its timer is about to expire. Returns whether such a timer runs.
+    pub(crate) fn postpone_ack(&mut self, now: Time) -> bool {
+        self.acks.postpone(now)
     }
 
     /// Whether both decide alike from now on.

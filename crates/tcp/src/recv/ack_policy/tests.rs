@@ -66,6 +66,20 @@ fn a_segment_without_data_beside_header_prediction_sends_an_ack_whose_timer_is_a
 }
 
 #[test]
+fn an_ack_that_is_postponed_waits_for_its_timer_or_the_next_arrival_as_where_a_tick_is_longer() {
+    let at = |ms| Time::ZERO + Dur::from_millis(ms);
+    let mut acks = AckPolicy::new(&Config::profile(Profile::Linux));
+    acks.data(Time::ZERO, 1000, false, 100_000, Dur::from_secs(1));
+    acks.quick = 0;
+    assert!(!acks.postpone(at(0)), "no timer runs");
+    assert_eq!(acks.delay(at(0), None), Verdict::Delay(at(40)));
+    assert!(!acks.postpone(at(20)), "it is not about to expire");
+    assert!(acks.postpone(at(31)));
+    assert_eq!(acks.delay(at(31), None), Verdict::Delay(at(40)));
+    assert_eq!(acks.delay(at(34), None), Verdict::Now(AckReason::Timer));
+}
+
+#[test]
 fn with_ticks_gaps_between_data_and_the_delay_of_an_ack_are_numbers_of_ticks() {
     // `tcp_event_data_recv` and `tcp_send_delayed_ack` count `jiffies`. The gap from 0.9 to 22.1 ms is 22 ticks, and the delay is
     // half of the one before and the gap.
