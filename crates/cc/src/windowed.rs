@@ -39,6 +39,7 @@ pub struct Windowed<R> {
     /// [`Arithmetic::Linux`]: the data delivered by the ACK that ends a recovery counts, and a timeout during a
     /// recovery causes no further reduction.
     linux: bool,
+    freebsd: bool,
     /// Present only in the first slow start, when enabled.
     hystart: Option<HystartPlusPlus>,
 }
@@ -110,6 +111,7 @@ impl<R: WindowRule> Windowed<R> {
             hystart: (params.hystart == HystartMode::PlusPlus).then(HystartPlusPlus::default),
             at_threshold: params.arithmetic == Arithmetic::FreeBsd,
             linux: params.arithmetic == Arithmetic::Linux,
+            freebsd: params.arithmetic == Arithmetic::FreeBsd,
         }
     }
 
@@ -322,7 +324,9 @@ impl<R: WindowRule> Windowed<R> {
         } else {
             cwnd - cwnd / 4
         };
-        if window >= cwnd && !self.linux { (cwnd, ssthresh) } else { (window.min(cwnd), ssthresh.max(kept)) }
+        // FreeBSD, too, raises ssthresh if the window stays (`newreno_cc_after_idle`).
+        let stays = window >= cwnd && !self.linux && !self.freebsd;
+        if stays { (cwnd, ssthresh) } else { (window.min(cwnd), ssthresh.max(kept)) }
     }
 }
 
@@ -428,14 +432,18 @@ mod tests {
     }
 
     #[test]
-    fn on_linux_ssthresh_after_idle_time_is_three_quarters_of_the_window_in_whole_segments() {
-        // `tcp_current_ssthresh`: 15 / 2 + 15 / 4 segments, also if the window is no larger than the restart window.
+    fn ssthresh_after_idle_time_is_three_quarters_of_the_window_on_linux_in_whole_segments() {
+        // `tcp_current_ssthresh`: 15 / 2 + 15 / 4 segments, also if the window is no larger than the restart window, as on FreeBSD
+        // (`newreno_cc_after_idle`).
         let mss = Bytes::new(1000);
         for (arithmetic, cwnd, restart, after) in [
             (Arithmetic::Linux, 15_000, 10, (10_000, 10_000)),
             (Arithmetic::Rfc, 15_000, 10, (10_000, 11_250)),
             (Arithmetic::Linux, 9_000, 9, (9_000, 6_000)),
             (Arithmetic::Rfc, 9_000, 9, (9_000, 4_000)),
+            (Arithmetic::FreeBsd, 15_000, 10, (10_000, 11_250)),
+            (Arithmetic::FreeBsd, 9_000, 10, (9_000, 6_750)),
+            (Arithmetic::FreeBsd, 4_000, 10, (4_000, 4_000)),
         ] {
             let mut cc = Windowed::new(Leaves, &Params { arithmetic, ..Params::default() });
             let before = Control { cwnd: Bytes::new(cwnd), ssthresh: mss * 4, pacing: None };

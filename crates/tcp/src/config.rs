@@ -250,7 +250,8 @@ pub struct Config {
     /// Segments without timestamps are accepted although both ends agreed on timestamps (Linux); otherwise they are dropped (RFC 7323
     /// section 3.2).
     pub tolerate_missing_timestamps: bool,
-    /// Every second segment of any size is acknowledged (FreeBSD's `DELAY_ACK`), not every second full one.
+    /// Every second segment of any size is acknowledged, not every second full one, and at once one above the MSS or after a window of zero
+    /// (FreeBSD's `DELAY_ACK`).
     pub count_small_segments: bool,
     /// A partial ACK in recovery is answered by an ACK if nothing can be sent (FreeBSD, `tcp_sack_partialack`).
     pub ack_partial: bool,

@@ -179,6 +179,9 @@ impl AckPolicy {
     pub(crate) fn data(&mut self, now: Time, len: u64, push: bool, window: u64, rto: Dur) {
         self.scheduled = true;
         self.measure(len, push);
+        if self.any_size && (len > self.full_mss || window == 0) {
+            self.demand(AckReason::EveryN);
+        }
         if self.ato.is_zero() {
             // The first data segment starts quick-ack mode.
             self.enter_quick(window, self.rule.quick_ack);

@@ -66,6 +66,22 @@ fn a_segment_without_data_beside_header_prediction_sends_an_ack_whose_timer_is_a
 }
 
 #[test]
+fn freebsd_acknowledges_a_merged_segment_and_data_after_a_window_of_zero_at_once() {
+    // `DELAY_ACK` of tcp_input.c: no delay above `t_maxseg` (LRO), nor after `TF_RXWIN0SENT`.
+    for (profile, expected) in [(Profile::FreeBsd, [false, true, true]), (Profile::Rfc, [false; 3])] {
+        let at_once = [(1460, 65_535), (1461, 65_535), (1, 0)].map(|(len, window)| {
+            let mut acks = AckPolicy::new(&Config::profile(profile));
+            acks.set_mss(1460);
+            acks.data(Time::ZERO, len, false, window, Dur::from_secs(1));
+            acks.ask_later(false);
+            let ask = AckInput { unacked: len, gaps: false, srtt: None, nxt: len + 1, rtt: Dur::ZERO };
+            acks.decide(Time::ZERO, ask, || true) == Some(Verdict::Now(AckReason::EveryN))
+        });
+        assert_eq!(at_once, expected, "{profile:?}");
+    }
+}
+
+#[test]
 fn an_ack_that_is_postponed_waits_for_its_timer_or_the_next_arrival_as_where_a_tick_is_longer() {
     let at = |ms| Time::ZERO + Dur::from_millis(ms);
     let mut acks = AckPolicy::new(&Config::profile(Profile::Linux));
