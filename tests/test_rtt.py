@@ -506,6 +506,15 @@ def test_a_capture_whose_time_goes_backwards_is_judged_in_its_order(losses: Run,
     assert any("Time goes backwards" in note for note in judged["notes"])
 
 
+def test_packets_that_the_capture_lost_are_a_note(losses: Run, tmp_path: Path) -> None:
+    # The statistics of the first interface: isb_ifdrop is 250.
+    statistics = struct.pack("<IIIIIHHQI", 5, 36, 0, 0, 0, 5, 8, 250, 36)
+    (tmp_path / "lost.pcapng").write_bytes(losses.files["sender"].read_bytes() + statistics)
+    said = "The capture lost 250 packets, as the file says: data and ACKs that are not in it may have been on the wire."
+    for command in (["judge"], ["rtt", "--summary"]):
+        assert said in json.loads(invoke(*command, tmp_path / "lost.pcapng", "--json").stdout)["notes"]
+
+
 def test_a_clock_that_goes_back_by_microseconds_takes_no_oracle_away(losses: Run, tmp_path: Path) -> None:
     def reasons(back_ns: int) -> set[str]:
         content, latest = b"", 0

@@ -108,12 +108,12 @@ impl Analysis {
                     }
                 }
                 Ok(None) => {
-                    self.end(reader.skipped_blocks(), reader.too_many_interfaces());
+                    self.end(reader);
                     return false;
                 }
                 Err(error) => {
                     self.error = Some(error);
-                    self.end(reader.skipped_blocks(), reader.too_many_interfaces());
+                    self.end(reader);
                     return false;
                 }
             }
@@ -137,10 +137,11 @@ impl Analysis {
         self.options.interface.is_some() || self.options.merge_interfaces
     }
 
-    /// The end of the capture: numbers of blocks that were skipped, and of interfaces beyond those that are read.
-    fn end(&mut self, skipped_blocks: u64, too_many_interfaces: u64) {
-        self.counts.skipped_blocks = skipped_blocks;
-        self.counts.too_many_interfaces = too_many_interfaces;
+    /// The end of the capture: numbers of blocks that were skipped, of interfaces beyond those that are read, and of lost packets.
+    fn end<R: Read>(&mut self, reader: &Reader<R>) {
+        self.counts.skipped_blocks = reader.skipped_blocks();
+        self.counts.too_many_interfaces = reader.too_many_interfaces();
+        self.counts.lost_by_capture = reader.lost_packets();
         for entry in self.table.entries_mut() {
             if let Life::Open(connection) = &mut entry.state {
                 connection.finish(&mut self.rounds);

@@ -59,4 +59,6 @@ pub struct PacketCounts {
     pub most_backwards_ns: u64,
     /// Damaged blocks of pcapng that were skipped.
     pub skipped_blocks: u64,
+    /// Packets that the capture lost, as pcapng says.
+    pub lost_by_capture: u64,
 }

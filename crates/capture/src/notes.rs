@@ -37,6 +37,13 @@ pub(crate) fn notes(analysis: &Analysis, interfaces: &[Interface]) -> Vec<String
     }
     notes
         .say(counts.skipped_blocks, format!("{} damaged and skipped.", many(counts.skipped_blocks, "block")));
+    notes.say(
+        counts.lost_by_capture,
+        format!(
+            "The capture lost {}, as the file says: data and ACKs that are not in it may have been on the wire.",
+            packets(counts.lost_by_capture)
+        ),
+    );
     notes.say(u64::from(counts.packets == 0), "The capture has no packets.".to_owned());
     notes.say(
         u64::from(counts.packets > 0 && counts.segments == 0),

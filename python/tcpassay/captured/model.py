@@ -42,6 +42,7 @@ class PacketCounts:
     backwards: int
     most_backwards_ns: int
     skipped_blocks: int
+    lost_by_capture: int
 
 
 @dataclass(frozen=True, slots=True, config=_EXACT)

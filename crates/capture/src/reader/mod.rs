@@ -123,6 +123,12 @@ impl<R: Read> Reader<R> {
         self.skipped.damaged
     }
 
+    /// Number of packets that the capture lost up to now, as a pcapng file says (`isb_ifdrop`, `isb_osdrop`, `epb_dropcount`). Tools that
+    /// sort or cut files may leave out these counts.
+    pub fn lost_packets(&self) -> u64 {
+        self.skipped.lost()
+    }
+
     /// Number of interfaces beyond [`MOST_INTERFACES`].
     pub fn too_many_interfaces(&self) -> u64 {
         self.skipped.interfaces

@@ -1,5 +1,6 @@
 //! pcapng files (draft-ietf-opsawg-pcapng): sections of both byte orders, interfaces with their resolution and offset of time,
-//! enhanced, simple and obsolete packet blocks. Other blocks are skipped.
+//! enhanced, simple and obsolete packet blocks, and the packets that the capture lost, of statistics and packet blocks. Other blocks are
+//! skipped.
 
 use super::buffer::Buffer;
 use super::model::{Found, Interface, LONGEST, LONGEST_NAME, LinkType, MOST_INTERFACES, ReadError};
@@ -11,6 +12,7 @@ pub(super) const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
+const STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
@@ -23,6 +25,11 @@ const AROUND: usize = 12;
 const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;
 const IF_TSOFFSET: u16 = 14;
+/// Options of a statistics block: packets that the interface and the operating system dropped since the capture began.
+const ISB_IFDROP: u16 = 5;
+const ISB_OSDROP: u16 = 7;
+/// Option of a packet: packets that were lost between it and the one before it on the interface.
+const EPB_DROPCOUNT: u16 = 4;
 
 /// The state of the current section.
 #[derive(Debug, Default)]
@@ -45,6 +52,17 @@ pub(super) struct Skipped {
     pub interfaces: u64,
     /// The interfaces of the current section beyond the number that is read.
     in_section: u64,
+    /// Packets that the capture lost, as the statistics of interfaces say.
+    lost_by_statistics: u64,
+    /// The same as packet blocks say.
+    lost_before_packets: u64,
+}
+
+impl Skipped {
+    /// Packets that the capture lost. The statistics and the counts at packets are of the same losses.
+    pub fn lost(&self) -> u64 {
+        self.lost_by_statistics.max(self.lost_before_packets)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +72,8 @@ struct Described {
     snap: u32,
     resolution: u8,
     offset_s: i64,
+    /// Packets that its last statistics call lost.
+    lost: u64,
 }
 
 impl Section {
@@ -65,6 +85,12 @@ impl Section {
     fn word(&self, bytes: &[u8], at: usize) -> u32 {
         let four = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
         if self.big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) }
+    }
+
+    /// The number of an option; 0 if it does not have eight bytes.
+    fn count(&self, value: &[u8]) -> u64 {
+        let Ok(eight) = value.try_into() else { return 0 };
+        if self.big_endian { u64::from_be_bytes(eight) } else { u64::from_le_bytes(eight) }
     }
 }
 
@@ -107,7 +133,7 @@ pub(super) fn next<R: Read>(
         if whole < AROUND || !whole.is_multiple_of(4) {
             return Err(damaged(format!("its length is {len} bytes")));
         }
-        let known = matches!(kind, INTERFACE | PACKET | SIMPLE_PACKET | ENHANCED_PACKET);
+        let known = matches!(kind, INTERFACE | PACKET | SIMPLE_PACKET | STATISTICS | ENHANCED_PACKET);
         if !known {
             if !buffer.discard(u64::from(len))? {
                 return Err(truncated);
@@ -128,7 +154,8 @@ pub(super) fn next<R: Read>(
         let body = &block[HEAD..whole - 4];
         let found = match kind {
             INTERFACE => describe(section, body, interfaces, skipped).is_some().then_some(None),
-            ENHANCED_PACKET => enhanced(section, body).map(Some),
+            ENHANCED_PACKET => enhanced(section, body, skipped).map(Some),
+            STATISTICS => statistics(section, body, skipped).map(|()| None),
             SIMPLE_PACKET => simple(section, body).map(Some),
             _ => obsolete(section, body).map(Some),
         };
@@ -193,16 +220,42 @@ fn describe(
             interfaces.len() - 1
         }
     };
-    section.interfaces.push(Described { place, snap, resolution, offset_s });
+    section.interfaces.push(Described { place, snap, resolution, offset_s, lost: 0 });
     Some(())
 }
 
-fn enhanced(section: &Section, body: &[u8]) -> Option<Found> {
+fn enhanced(section: &Section, body: &[u8], skipped: &mut Skipped) -> Option<Found> {
     if body.len() < 20 {
         return None;
     }
     let interface = section.interfaces.get(section.word(body, 0) as usize)?;
-    packet(section, interface, body, 4)
+    let found = packet(section, interface, body, 4)?;
+    let bytes = body.get(found.start + found.len.next_multiple_of(4)..).unwrap_or_default();
+    for (code, value) in (Options { section, bytes }) {
+        if code == EPB_DROPCOUNT {
+            skipped.lost_before_packets = skipped.lost_before_packets.saturating_add(section.count(value));
+        }
+    }
+    Some(found)
+}
+
+/// The statistics of an interface, whose counts begin with the capture: later ones include earlier ones.
+fn statistics(section: &mut Section, body: &[u8], skipped: &mut Skipped) -> Option<()> {
+    if body.len() < 12 {
+        return None;
+    }
+    let of = section.word(body, 0) as usize;
+    let mut lost = 0_u64;
+    for (code, value) in (Options { section, bytes: &body[12..] }) {
+        if matches!(code, ISB_IFDROP | ISB_OSDROP) {
+            lost = lost.saturating_add(section.count(value));
+        }
+    }
+    let interface = section.interfaces.get_mut(of)?;
+    skipped.lost_by_statistics =
+        skipped.lost_by_statistics.saturating_add(lost.saturating_sub(interface.lost));
+    interface.lost = interface.lost.max(lost);
+    Some(())
 }
 
 fn obsolete(section: &Section, body: &[u8]) -> Option<Found> {

@@ -198,6 +198,56 @@ fn sections_have_byte_orders_resolutions_and_offsets_of_their_own() {
     assert_eq!(reader.interfaces()[0].link, LinkType(101));
 }
 
+/// Statistics of an interface: options (code, value).
+fn statistics(big: bool, interface: u32, options: &[(u16, u64)]) -> Vec<u8> {
+    let mut body = words(big, &[interface, 0, 0]);
+    for (code, value) in options {
+        body.extend(halves(big, &[*code, 8]));
+        body.extend(if big { value.to_be_bytes() } else { value.to_le_bytes() });
+    }
+    block(big, 5, &body)
+}
+
+fn lost(file: &[u8]) -> (u64, u64) {
+    let mut reader = Reader::new(file).expect("a file");
+    while reader.next_packet().expect("whole").is_some() {}
+    (reader.lost_packets(), reader.skipped_blocks())
+}
+
+#[test]
+fn packets_that_the_capture_lost_are_those_of_the_last_statistics_of_each_interface() {
+    for big in [false, true] {
+        let mut file = [section(big), interface(big, &[]), interface(big, &[(2, b"b")])].concat();
+        // Received 900, dropped by interface and system; a later block of the same interface includes them.
+        file.extend(statistics(big, 0, &[(4, 900), (5, 20), (7, 3)]));
+        file.extend(statistics(big, 1, &[(5, 1)]));
+        file.extend(statistics(big, 0, &[(4, 1_900), (5, 40), (7, 3)]));
+        assert_eq!(lost(&file), (44, 0));
+        // A new section is another capture.
+        file.extend([section(big), interface(big, &[]), statistics(big, 0, &[(5, 6)])].concat());
+        assert_eq!(lost(&file), (50, 0));
+    }
+}
+
+#[test]
+fn packets_that_were_lost_before_packets_are_not_added_to_the_statistics() {
+    let dropped = [halves(false, &[4, 8]), words(false, &[7, 0])].concat();
+    let data = |ticks: u32| {
+        // One byte, its padding, and the option.
+        let body = [words(false, &[0, 0, ticks, 1, 70]), vec![9, 0, 0, 0], dropped.clone()].concat();
+        block(false, 6, &body)
+    };
+    let mut file = [section(false), interface(false, &[]), data(1), data(2)].concat();
+    assert_eq!(lost(&file), (14, 0));
+    file.extend(statistics(false, 0, &[(5, 12)]));
+    assert_eq!(lost(&file), (14, 0));
+    file.extend(statistics(false, 0, &[(5, u64::MAX), (7, 1)]));
+    assert_eq!(lost(&file), (u64::MAX, 0));
+    // Statistics of an interface that is not described are damaged.
+    file.extend(statistics(false, 9, &[(5, 1)]));
+    assert_eq!(lost(&file), (u64::MAX, 1));
+}
+
 #[test]
 fn simple_and_obsolete_packet_blocks_are_read() {
     let mut file = section(false);
