@@ -164,7 +164,8 @@ fn case(
 ) -> Result<Case, Vec<CaseError>> {
     let read =
         |name: &str| files.get(name).map_or_else(|| read_file(&base.join(name)), |text| Ok(text.clone()));
-    let case = Case::on(environment.substrate, triples, &read)?;
+    let mut case = Case::on(environment.substrate, triples, &read)?;
+    case.adopt(&crate::system::release());
     let unsupported = crate::unsupported::unsupported(&case, environment);
     if unsupported.is_empty() { Ok(case) } else { Err(unsupported) }
 }

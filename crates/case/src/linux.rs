@@ -232,6 +232,27 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_of_another_version_has_its_own_largest_receive_buffer_unless_the_case_sets_one() {
+        for (release, rows, expected) in [
+            ("7.3.4-tcpassay", &[][..], "4096 131072 33554432"),
+            ("7.3.4-tcpassay", &[("stack.profile", "linux")], "4096 131072 33554432"),
+            ("7.3.4-tcpassay", &[("stack.max_rwnd", "100KB")], "4096 131072 200000"),
+            ("6.1.176", &[], "4096 131072 6291456"),
+            ("6.18.2", &[], "4096 131072 6291456"),
+        ] {
+            let mut case = case(rows);
+            case.adopt(release);
+            let rmem = case.changes(0).into_iter().find_map(|asked| match asked.change {
+                Change::Sysctl("tcp_rmem", value) => Some(value),
+                _ => None,
+            });
+            assert_eq!(rmem.as_deref(), Some(expected), "{release} {rows:?}");
+            let memory = case.hosts[0].stack.recv_memory.expect("Linux counts memory");
+            assert!(expected.ends_with(&memory.max.get().to_string()), "{release} {rows:?}");
+        }
+    }
+
+    #[test]
     fn a_parameter_becomes_the_sysctl_of_linux() {
         for (path, value, expected) in [
             ("stack.sack", "off", &[("tcp_sack", "0")][..]),

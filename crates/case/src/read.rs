@@ -10,6 +10,7 @@ use crate::params::{LinkSettings, Setting, SmallQueues, Substrate, Value, table}
 use crate::topology::{Net, RackCounts, Routes, Shape};
 use crate::{python_files, rules, settings};
 use std::collections::BTreeMap;
+use tcpassay_tcp::Profile;
 use tcpassay_units::{Dur, Rate};
 use tcpassay_workload::{HostIndex, HostPair, WorkloadSpec};
 
@@ -28,6 +29,14 @@ impl Case {
     /// Everything that is wrong, in the order of the paths.
     pub fn with_files(triples: &BTreeMap<String, Value>, read: ReadFile) -> Result<Case, Vec<CaseError>> {
         Case::on(Substrate::Model, triples, read)
+    }
+
+    /// The kernels of the hosts are of this release, as in `7.3.4-tcpassay`: their profile is that of its version where the case has `linux`, the
+    /// profile of every kernel, as far as buffers are concerned.
+    pub fn adopt(&mut self, release: &str) {
+        if let Some(own) = Profile::of_release(release) {
+            self.hosts.iter_mut().for_each(|host| host.adopt(own));
+        }
     }
 
     /// Like [`Case::with_files`], for a substrate. A row that the substrate does not support is an error. On

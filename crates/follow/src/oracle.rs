@@ -19,14 +19,14 @@ pub const ORACLE: Oracle = Oracle {
     why: "The profile is an executable specification of the stack. A finding is never a violation of an RFC: its level is `difference`, and its text has the model's reason \
           and the function of Linux or the section of an RFC that has the rule.",
     evidence: "what was sent, what the model would have sent, and why; the last row of the event log of this end at that time.",
-    wrong_when: "the model is wrong, or the log lacks what the kernel knew, which docs/follow.md lists with the share of the ends of plain 6.1 that are followed to the end. \
+    wrong_when: "the model is wrong, or the log lacks what the kernel knew, which docs/follow.md lists with the share of the ends of plain kernels that are followed to the end. \
                  `tcpassay kernel compare` reports what the plain kernel does not have, or has later.",
     needs: &[],
 };
 
 /// The profiles that were compared with their kernel. Of others the differences are printed by `tcpassay follow` only.
 fn measured(header: &Header) -> Option<Profile> {
-    profile_of(header).filter(|profile| *profile == Profile::Linux61)
+    profile_of(header).filter(|profile| matches!(profile, Profile::Linux61 | Profile::Linux73))
 }
 
 /// What [`ORACLE`] must know of a run: it is one of a kernel in virtual time of which the model has a profile, with its packets.

@@ -104,7 +104,12 @@ pub(crate) fn case_of(
             (path, Value::Text(triple.value.clone()))
         })
         .collect();
-    Case::on(on, &triples, traces).map_err(|errors| errors.first().map_or(String::new(), ToString::to_string))
+    let mut case = Case::on(on, &triples, traces)
+        .map_err(|errors| errors.first().map_or(String::new(), ToString::to_string))?;
+    if let (Substrate::Kernel, Some(release)) = (substrate, header.system.as_deref()) {
+        case.adopt(release);
+    }
+    Ok(case)
 }
 
 /// Why the model cannot follow the ends of a host; `None` if it can.

@@ -80,10 +80,26 @@ pub struct Kernel {
     pending: Option<Returned>,
     sent: VecDeque<SentPacket>,
     buffer: Vec<u8>,
+    /// `--mss`
+    gso: Option<u16>,
 }
 
 fn failed(what: &str) -> impl Fn(std::io::Error) -> ScriptError + '_ {
     move |e| ScriptError::Unsupported(format!("{what}: {e}"))
+}
+
+/// The header of a packet that is written to the device (`struct virtio_net_hdr`). A packet whose payload is longer than `gso`, the value of
+/// `--mss`, consists of segments of this length that a NIC has merged: the header has `gso_type`, `hdr_len` and `gso_size`.
+fn merged(gso: Option<u16>, bytes: &[u8], payload: usize) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    let size = gso.filter(|&size| payload > usize::from(size)).zip(u16::try_from(bytes.len() - payload).ok());
+    if let Some((size, headers)) = size {
+        // VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6
+        header[1] = if bytes.first().is_some_and(|first| first >> 4 == 6) { 4 } else { 1 };
+        header[2..4].copy_from_slice(&headers.to_ne_bytes());
+        header[4..6].copy_from_slice(&size.to_ne_bytes());
+    }
+    header
 }
 
 impl Kernel {
@@ -115,6 +131,7 @@ impl Kernel {
             pending: None,
             sent: VecDeque::new(),
             buffer: vec![0; 70_000],
+            gso: None,
         })
     }
 
@@ -143,6 +160,7 @@ impl Kernel {
         self.environment.remote = SocketAddr::new(mapped(remote), PORT);
         self.environment.domain =
             if settings.ip_version == IpVersion::V4 { libc::AF_INET } else { libc::AF_INET6 };
+        self.gso = settings.gso;
         self.tun = Some(syscall::tun("tun0", true).map_err(failed("a TUN device"))?);
         let (prefix, more) = if v6 { (48, " nodad") } else { (16, "") };
         let mut lines = vec![
@@ -505,8 +523,13 @@ impl Target for Kernel {
                 wire::icmp(local, conn.remote, seq, icmp)
             }
         };
-        let mut framed = vec![0; HEADER];
-        framed.extend(bytes.map_err(ScriptError::Unsupported)?);
+        let bytes = bytes.map_err(ScriptError::Unsupported)?;
+        let payload = match &packet.body {
+            PacketBody::Tcp(tcp) => tcp.len as usize,
+            PacketBody::Icmp(_) => 0,
+        };
+        let mut framed = Vec::from(merged(self.gso, &bytes, payload));
+        framed.extend(bytes);
         let tun = self.tun.as_ref().expect("made at the beginning");
         syscall::write(tun.as_raw_fd(), &framed).map(drop).map_err(|errno| {
             ScriptError::Unsupported(format!("the TUN device rejected the packet: {}", names::error(errno)))

@@ -119,6 +119,23 @@ impl HostSettings {
         }
     }
 
+    /// The host has a kernel of which `own` is the profile. `linux`, the profile of every kernel, has the largest receive buffer of this one.
+    pub(crate) fn adopt(&mut self, own: Profile) {
+        let most = own.largest_receive_buffer();
+        if self.profile != Profile::Linux || most == self.profile.largest_receive_buffer() {
+            return;
+        }
+        self.profile = own;
+        if self.buffers.max_window.is_none() {
+            if let RecvBuffer::Auto { max, .. } = &mut self.stack.recv_buffer {
+                *max = most;
+            }
+            if let Some(memory) = &mut self.stack.recv_memory {
+                memory.max = most;
+            }
+        }
+    }
+
     /// The parameters of the controller `cc` at this host. The values of `stack.cc.<name>` apply only if
     /// `cc` is the controller of the host.
     pub fn cc_params(&self, cc: &str, rng: Stream) -> tcpassay_cc::Params {

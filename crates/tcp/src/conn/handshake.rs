@@ -202,7 +202,8 @@ impl Connection {
         if takes && segment.len > 0 && !fin && self.rules.syn_data == SynData::FastOpenOnly {
             self.recv.data_of_syn(u64::from(segment.len), u64::from(segment.header_len()));
         } else if takes && (segment.len > 0 || fin) {
-            self.input_data(now, segment, 1..1 + u64::from(segment.len), ecn);
+            let measures = !self.rules.rtt_of_first_full_segment;
+            self.input_data(now, segment, 1..1 + u64::from(segment.len), ecn, measures);
         }
     }
 
@@ -229,7 +230,8 @@ impl Connection {
             let len = self.open.take_early();
             if len > 0 {
                 let early = Segment { len, flags: Flags::ACK, ..*segment };
-                self.input_data(now, &early, 1..1 + u64::from(len), Ecn::NotEct);
+                let measures = !self.rules.rtt_of_first_full_segment;
+                self.input_data(now, &early, 1..1 + u64::from(len), Ecn::NotEct, measures);
             }
         }
     }

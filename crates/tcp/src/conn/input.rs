@@ -227,6 +227,9 @@ impl Connection {
             return;
         }
         let opening = self.state == State::SynReceived;
+        // Linux measures round trips of the receiver in ESTABLISHED only, and not by the segment that ends the handshake
+        // (`tcp_rcv_established`, not `tcp_rcv_state_process`).
+        let measures = !self.rules.rtt_of_first_full_segment || self.state == State::Established;
         if opening {
             let una = self.iss.at(1);
             let sent =
@@ -249,11 +252,12 @@ impl Connection {
             return;
         }
         if !opening && segment.seq_len() == 0 {
-            // `tcp_rcv_established` notes it, which does not process the ACK that ends the handshake.
-            self.note_echo(segment);
+            if measures {
+                self.note_echo(segment);
+            }
             self.recv.check_scheduled();
         }
-        self.input_data(now, segment, span, ecn);
+        self.input_data(now, segment, span, ecn, measures);
         if accurate {
             self.linux_prompt(segment.seq_len() > 0);
         }
@@ -511,8 +515,8 @@ impl Connection {
         self.linger = now.saturating_add(self.cfg.time_wait);
     }
 
-    /// Payload and FIN.
-    pub(super) fn input_data(&mut self, now: Time, segment: &Segment, span: Span, ecn: Ecn) {
+    /// Payload and FIN. `measures`: its timestamp may give a round-trip time of the receiver.
+    pub(super) fn input_data(&mut self, now: Time, segment: &Segment, span: Span, ecn: Ecn, measures: bool) {
         let flags = segment.flags;
         if flags.has(Flags::URG) && !self.recv.finished() {
             // RFC 9293 section 3.8.5: the pointer is relative to the segment.
@@ -558,7 +562,7 @@ impl Connection {
             push: flags.has(Flags::PSH),
             cwr: flags.has(Flags::CWR) && self.ecn != EcnMode::Accurate,
             ecn,
-            rtt: self.stamp_rtt(now, segment),
+            rtt: if measures { self.stamp_rtt(now, segment) } else { None },
             rto: self.send.rto(),
             header: segment.header_len(),
             closing: matches!(self.state, State::FinWait1 | State::FinWait2),

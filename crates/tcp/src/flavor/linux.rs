@@ -27,6 +27,7 @@ pub(super) const RULES: Rules = Rules {
         frto_ignores_early_duplicates: true,
         frto_repairs_undecided: true,
         lost_retransmission_begins_recovery: true,
+        retries_are_a_time: true,
         undo_forgets_timeouts: true,
         old_sack_restarts_timer: true,
         prr_from_window: true,

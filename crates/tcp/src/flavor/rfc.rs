@@ -24,6 +24,7 @@ pub(super) const RULES: Rules = Rules {
         frto_ignores_early_duplicates: false,
         frto_repairs_undecided: false,
         lost_retransmission_begins_recovery: false,
+        retries_are_a_time: false,
         undo_forgets_timeouts: false,
         old_sack_restarts_timer: false,
         prr_from_window: false,

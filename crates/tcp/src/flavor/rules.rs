@@ -79,6 +79,9 @@ pub(crate) struct SendRules {
     /// After a timeout a retransmission that RACK finds lost begins a fast recovery, which reduces the window again
     /// (`tcp_fastretrans_alert`, `tcp_rack_reo_timeout`).
     pub lost_retransmission_begins_recovery: bool,
+    /// `Config::retries` stands for the time that this number of retransmissions takes with a timeout of 200 ms, up to 120 s each, counted from the
+    /// first retransmission on (`retransmits_timed_out`, `tcp_model_timeout`); otherwise it is their number.
+    pub retries_are_a_time: bool,
     /// An undo of a timeout ends the series of timeouts; otherwise only progress does (`tcp_try_undo_loss`).
     pub undo_forgets_timeouts: bool,
     /// A SACK of data that were sent before the last transmission of the first segment restarts the retransmission timer

@@ -143,7 +143,10 @@ impl Receiver {
     /// whatever the ACK field says, and it counts as announced (`tcp_select_window`). Before 4.18 it turned RCV.NXT back.
     pub(crate) fn announce_at(&mut self, nxt: u64) -> u16 {
         if self.memory.is_some() && self.acks.acks_a_change_at_once() {
-            return self.announce_by_memory();
+            let field = self.announce_by_memory();
+            // `rcv_wup` is RCV.NXT, too.
+            self.acked = self.nxt;
+            return field;
         }
         u16::try_from((self.edge - nxt).div_ceil(self.window.unit())).unwrap_or(u16::MAX)
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::Profile;
 use crate::log::Log;
+use tcpassay_units::Bytes;
 
 fn receiver(profile: Profile) -> Receiver {
     let mut receiver = Receiver::new(&Config::profile(profile));
@@ -76,6 +77,31 @@ fn linux_7_3_measures_longer_round_trips_only_while_nothing_is_unread() {
         r.data(Time::ZERO, &arrival(3001..4001, ms(12)), log);
         assert_eq!(r.window.rtt(), ms(5), "{profile:?}");
     }
+}
+
+#[test]
+fn the_window_of_an_ack_for_an_older_position_counts_from_the_next_one() {
+    // `tcp_select_window`: rcv_wup is RCV.NXT, whatever the ACK field says.
+    let cfg = Config { dctcp_receiver: crate::DctcpReceiver::Immediate, ..Config::profile(Profile::Linux) };
+    let mut r = Receiver::new(&cfg);
+    r.agreed(0, 1000, true, Echo::Off);
+    let memory = crate::RecvMemory {
+        size: Bytes::new(131_072),
+        max: Bytes::new(6 << 20),
+        locked: false,
+        shrink: false,
+        passive: false,
+        ip: Bytes::new(20),
+        gso: None,
+        rules: crate::MemoryRules::Half,
+        buffer: Some(Bytes::new(768)),
+        pages: crate::PacketPages::Sender,
+    };
+    r.count_memory(Time::ZERO, memory, 1000, false, true);
+    r.data(Time::ZERO, &arrival(1..1001, Dur::ZERO), &mut Log::default());
+    let before = r.at();
+    r.announce_at(501);
+    assert_eq!((before.acked, r.at().acked), (1, 1001));
 }
 
 /// Segments of 1000 bytes, at the positions `at` in thousands; returns the SACK blocks of the ACK that each of them causes, in thousands.

@@ -27,6 +27,14 @@ const CORK: Dur = Dur::from_millis(200);
 /// (`tcp_check_sack_reneging`).
 const RENEGING_WAIT: Dur = Dur::from_millis(10);
 
+/// The time of this number of retransmissions with `TCP_RTO_MIN`, doubled up to `TCP_RTO_MAX` (`tcp_model_timeout`).
+fn time_of_retries(retries: u32) -> Dur {
+    /// The doublings of 200 ms below 120 s.
+    const DOUBLINGS: u32 = 9;
+    let doubled = Dur::from_millis(200) * ((2_u64 << retries.min(DOUBLINGS)) - 1);
+    doubled + Dur::from_secs(120) * u64::from(retries.saturating_sub(DOUBLINGS))
+}
+
 impl Sender {
     /// The earliest deadline, or [`Time::MAX`].
     #[inline]
@@ -104,6 +112,18 @@ impl Sender {
         self.timers.set_rto(now, wait, log);
     }
 
+    /// The retransmission timer has fired as often, or in Linux after such a time, that the connection is given up. `again`: it had fired before
+    /// without progress between.
+    fn retries_are_over(&self, now: Time, again: bool) -> bool {
+        if !self.rules.retries_are_a_time {
+            return self.timers.timeouts() > self.cfg.retries;
+        }
+        // Both in ticks of the timestamp clock.
+        let ms = |at: Time| at.as_nanos() / 1_000_000;
+        let over = |first: Time| ms(now) - ms(first) >= time_of_retries(self.cfg.retries).as_millis();
+        again && self.undo.first().is_some_and(over)
+    }
+
     /// The retransmission timer fired.
     fn on_rto(&mut self, now: Time, log: &mut Log) -> Result<(), GaveUp> {
         self.stats.timeouts += 1;
@@ -112,7 +132,7 @@ impl Sender {
         if self.timers.user_timeout_over(now) {
             return Err(GaveUp::UserTimeout);
         }
-        if self.timers.timeouts() > self.cfg.retries {
+        if self.retries_are_over(now, again) {
             return Err(GaveUp::Retries);
         }
         self.check_black_hole(now, !again);
@@ -346,5 +366,17 @@ impl Sender {
     pub(super) fn head_timeout(&self, now: Time) -> Time {
         let sent = self.scoreboard.front().map_or(now, |head| head.sent_at);
         sent.saturating_add(self.rtt.rto()).max(now + Dur::from_millis(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fifteen_retries_of_linux_are_the_924_6_s_of_its_documentation() {
+        // Documentation/networking/ip-sysctl.rst, tcp_retries2.
+        let ms = |retries| time_of_retries(retries).as_millis();
+        assert_eq!([0, 2, 3, 9, 10, 15].map(ms), [200, 1400, 3000, 204_600, 324_600, 924_600]);
     }
 }

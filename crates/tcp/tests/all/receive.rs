@@ -483,3 +483,20 @@ fn by_the_rfc_an_ack_below_the_next_expected_position_is_answered() {
     assert_eq!(shows(&one.take(&ack(1, 1001))), [". 1001+0 ack 101"]);
     assert!(!one.c.is_flushed());
 }
+
+#[test]
+fn linux_measures_no_round_trip_of_the_receiver_by_the_segment_that_ends_the_handshake() {
+    // `tcp_rcv_rtt_measure_ts` is called by `tcp_rcv_established`, not by `tcp_rcv_state_process`.
+    for (profile, measured) in [(Profile::Linux61, [0, 39]), (Profile::FreeBsd, [38, 38])] {
+        let cfg = Config::profile(profile);
+        let mut one = One { c: listen(&cfg, ISS), now: Time::ZERO };
+        let opened = one.take(&syn(&cfg));
+        let echo = opened[0].segment.options.timestamps.expect("a stamp").val;
+        let mut get = |ms: u64, seq: u32| {
+            one.now = at_ms(ms);
+            one.take(&data(seq, 1000).stamp(2, echo));
+            one.c.tuned()[5] / 1_000_000
+        };
+        assert_eq!([get(38, 1), get(39, 1001)], measured, "{profile:?}");
+    }
+}

@@ -181,3 +181,19 @@ fn without_a_device_nothing_happens_before_a_time() {
     let blocked = call("accept", vec![Expr::Int(3)]);
     assert_eq!(kernel.retry(&blocked), Ok(SyscallResult::Blocks), "no call has returned");
 }
+
+#[test]
+fn a_packet_longer_than_mss_says_how_long_its_segments_are() {
+    // struct virtio_net_hdr: flags, gso_type, hdr_len, gso_size.
+    let header = |first: u8, payload: usize, gso| {
+        let mut bytes = vec![0; 40 + payload];
+        bytes[0] = first;
+        let made = merged(gso, &bytes, payload);
+        let number = |at: usize| u16::from_ne_bytes([made[at], made[at + 1]]);
+        (made[0], made[1], number(2), number(4))
+    };
+    assert_eq!(header(0x45, 4000, Some(1000)), (0, 1, 40, 1000));
+    assert_eq!(header(0x60, 4000, Some(1000)), (0, 4, 40, 1000));
+    assert_eq!(header(0x45, 1000, Some(1000)), (0, 0, 0, 0));
+    assert_eq!(header(0x45, 4000, None), (0, 0, 0, 0));
+}

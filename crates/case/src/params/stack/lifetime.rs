@@ -30,7 +30,7 @@ pub(super) const ROWS: &[P] = &[
         "profile",
         &["profile", "15"],
         MKH,
-        "Retransmissions of data before giving up",
+        "Retransmissions of data before giving up; in Linux the time that so many take with a timeout of 200 ms, from the first one on",
         |h, v| put(&mut h.stack.retries, v.int()),
     )
     .linux(&[Knob::Sysctl("tcp_retries2", number)]),

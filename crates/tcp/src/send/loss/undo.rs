@@ -66,6 +66,11 @@ impl UndoState {
         };
     }
 
+    /// The first retransmission that an ACK may refer to.
+    pub fn first(&self) -> Option<Time> {
+        self.first
+    }
+
     /// Discards the state: there is nothing to undo.
     pub fn clear(&mut self) {
         *self = UndoState { rule: self.rule, first: self.first, ..UndoState::default() };
