@@ -126,6 +126,11 @@ main(int argc, char** argv)
         source.SetAttribute("SendSize", UintegerValue(64 * 1024));
         source.Install(left.Get(i)).Start(MicroSeconds(i));
     }
+    if (threshold == 0)
+    {
+        // An address installs FqCoDel, with which the queue of the device would drop nothing.
+        discs.Uninstall(trunk);
+    }
     Ipv4GlobalRoutingHelper::PopulateRoutingTables();
 
     Simulator::Stop(Seconds(duration));
