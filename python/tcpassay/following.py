@@ -6,7 +6,7 @@ by cause.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -134,11 +134,13 @@ class Followed:
         }
 
 
-def follow_folder(folder: Path, counted: Iterable[str] = (), jobs: int = 1) -> Followed:
+def follow_folder(
+    folder: Path, counted: Iterable[str] = (), jobs: int = 1, only: Container[str] | None = None
+) -> Followed:
     """Follow the ends of a recording, or of every recording of a result folder.
 
-    `counted` are fields whose differences are counted and end nothing. Raises `UserError` for a folder that is neither,
-    or for an unknown field.
+    `counted` are fields whose differences are counted and end nothing; `only` names the cases of a result folder that
+    are followed. Raises `UserError` for a folder that is neither, or for an unknown field.
     """
     fields = list(counted)
     if unknown := [name for name in fields if name not in FIELDS]:
@@ -148,10 +150,11 @@ def follow_folder(folder: Path, counted: Iterable[str] = (), jobs: int = 1) -> F
     if not folder.is_dir():
         raise UserError("it is not the folder of a recording or of results", Place(folder))
     results = load(folder)
-    runs = [run for run in results.runs if run.get("recording") is not None]
+    wanted = [run for run in results.runs if only is None or run["case"] in only]
+    runs = [run for run in wanted if run.get("recording") is not None]
     with ThreadPoolExecutor(jobs) as pool:
         done = list(pool.map(lambda run: _recording(results.place_of(run), _Run.of(run), fields), runs))
-    without = len(results.runs) - len(runs)
+    without = len(wanted) - len(runs)
     return _joined(done, [str(problem) for problem in results.noted], without)
 
 

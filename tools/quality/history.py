@@ -70,6 +70,8 @@ HOLD_OUT = DATA / "holdout.toml"
 """The first measurement of the bugs of the hold-out."""
 COUNTED = ("error", "warning")
 """Severities of the findings that find a bug. First differences from the model are counted beside them."""
+COUNTED_FIELDS = ("PSH",)
+"""Fields whose differences end no following: PSH changes nothing at the sender, and what follows it would be hidden."""
 SLOWER = 0.9
 """Share of the goodput without the bug below which a case counts as slower."""
 
@@ -216,7 +218,8 @@ def looked_at(
     faulty = cases(load(folder), plain.cases)
     row |= compared(plain.cases, faulty) | {"cpu_s": round(sum(one["cpu_s"] for one in faulty.values()), 1)}
     changed, callers = functions(bug, kernels.source(bug.id))
-    followed = follow_folder(folder, jobs=kernels.jobs)
+    changed_cases = {one["case"] for key, one in faulty.items() if one["trace"] != plain.cases[key]["trace"]}
+    followed = follow_folder(folder, COUNTED_FIELDS, kernels.jobs, changed_cases)
     row |= {"functions": sorted(changed), "follow": follow_told(plain.followed, followed, changed | callers)}
     file.write_text(json.dumps(row, indent=1))
     if row["found"] and "isolation" not in row and not given.no_isolation:
@@ -303,6 +306,22 @@ def hold_out(ran: dict[str, dict[str, dict[str, Any]]]) -> str:
         f"and were run before either was changed again (measured at {first['measured']}): {len(hits)} of "
         f"{len(found)} were found ({', '.join(hits)}). With the present plans and oracles, whose changes followed, "
         f"{now} of {len(found)} are found."
+    )
+
+
+def followed_hold_out() -> str:
+    """The first results of the bugs that were chosen before the reasons of `follow` were changed for any of them."""
+    first = tomllib.loads(HOLD_OUT.read_text(encoding="utf-8"))["follow"]
+    rows: dict[str, tuple[int, ...]] = first["found"]
+    alone, named, beside, oracles = (
+        {name for name, row in rows.items() if row[column]} for column in (2, 3, 4, 5)
+    )
+    return (
+        f"* Second hold-out: {len(rows)} bugs ({', '.join(f'`{name}`' for name in rows)}) that change packets were "
+        f"chosen from memory, and run with `kernel-windows` before anything was mended (measured at "
+        f"{first['measured']}): `follow` found {len(alone)} alone, {len(named)} of them named, and "
+        f"{len(beside - alone)} only beside the plain kernel; oracles found {len(oracles)}. The reasons that follow "
+        "the windows of a kernel came afterwards, for the kind."
     )
 
 
@@ -396,9 +415,10 @@ def table() -> str:
         "* *Oracles*: cases in which an oracle reports an error or a warning that it does not report without the bug,",
         "  or in which only the run with the bug fails. A finding in a single case may be accidental, because a",
         "  changed packet changes all later packets of the run.",
-        "* *Alone*: ends at which `tcpassay follow` has a first difference that the same end does not have without",
-        "  the bug, or has later, and whose cause (what differs, and the kind of the model's reason) no end of any run",
-        "  of the plan has on 6.1 without a bug: with a list of those causes the plain kernel need not run.",
+        "* *Alone*: ends at which `tcpassay follow --count PSH` has a first difference that the same end does not",
+        "  have without the bug, or has later, and whose cause (what differs, and the kind of the model's reason) no",
+        "  end of any run of the plan has on 6.1 without a bug: with a list of those causes the plain kernel need not",
+        "  run.",
         "* *Named*: of these, ends with a reason that names a function that the patch changes, or one that calls it.",
         "* *Beside*: the other new or earlier first differences, which only a comparison with the same case on the",
         "  plain kernel tells from faults of the model.",
@@ -411,6 +431,7 @@ def table() -> str:
             for name, rows in results.items()
         ),
         hold_out(ran),
+        followed_hold_out(),
         *plain_lines(needed),
         "* *Measured* is the time of the commit whose oracles and cases were used.",
         "",
@@ -434,7 +455,7 @@ def swept(kernels: Kernels, sweep: Sweep, given: argparse.Namespace, started: fl
     folder = out / "results" / PLAIN
     if not finished(out, PLAIN):
         folder = run(kernels, kernels.image(None), sweep.plan, out)
-    plain = Plain(cases(load(folder)), follow_folder(folder, jobs=kernels.jobs))
+    plain = Plain(cases(load(folder)), follow_folder(folder, COUNTED_FIELDS, kernels.jobs))
     store(sweep, given.bugs, "plain", without_bug(plain))
     spent = sum(one["cpu_s"] for one in plain.cases.values())
     print(f"{sweep.name}, plain: {len(plain.cases)} cases, {spent:.0f} CPU s", flush=True)

@@ -1,11 +1,12 @@
 //! One hypothesis about what the log does not contain: a connection of the model, and what it has sent that the log has not shown yet.
 
 use crate::end::{End, Row, Setup, Substrate};
+use crate::inside::{Inside, Since, Watch};
 use crate::kind::Role;
 use crate::own_queue::{OwnQueue, Softirq};
 use std::collections::VecDeque;
-use tcpassay_tcp::{Connection, LogEntry, State};
-use tcpassay_units::{Bytes, Dur, SeqNum, Time};
+use tcpassay_tcp::{CongestionState, Connection, LogEntry, LogEvent, State};
+use tcpassay_units::{Bytes, Dur, Rate, SeqNum, Time};
 use tcpassay_wire::{Ecn, Flags, Segment};
 
 /// Entries of the model's log that are kept to explain a difference.
@@ -58,6 +59,10 @@ pub(crate) struct Candidate {
     writer: Writer,
     /// The last entries of the model's log, if it is kept.
     pub log: Option<VecDeque<LogEntry>>,
+    /// Its congestion state, according to that log.
+    state: CongestionState,
+    /// Where the kernel differs inside, if the log is kept.
+    watch: Watch,
 }
 
 impl Candidate {
@@ -71,6 +76,8 @@ impl Candidate {
             queue: OwnQueue::default(),
             writer: Writer::default(),
             log,
+            state: CongestionState::Open,
+            watch: Watch::default(),
         }
     }
 
@@ -99,6 +106,26 @@ impl Candidate {
         if self.queue.is_assumed() && self.queue.release(&mut self.conn) {
             self.serve(setup, self.now, false);
         }
+    }
+
+    /// The difference inside from the kernel of `end`, as the arrival after `at` shows it; `None` without one, or without the model's log.
+    pub fn since(&self, end: &End, at: Time) -> Option<Since> {
+        let log = self.log.as_ref()?;
+        let next = end.rows.partition_point(|(time, _)| *time <= at);
+        let mut watch = self.watch.clone();
+        if let Some((next, _)) = end.rows[next..].iter().find(|(_, row)| matches!(row, Row::In { .. })) {
+            watch.arrives(&end.inside, *next, (self.inside(), &end.setup.cc), log.iter());
+        }
+        watch.since().cloned()
+    }
+
+    /// The rate at which it paces; `None` if it does not.
+    pub fn pacing_rate(&self) -> Option<Rate> {
+        self.conn.gauges().pacing_rate
+    }
+
+    fn inside(&self) -> Inside {
+        Inside::of(&self.conn.gauges(), self.state)
     }
 
     /// How often the model took another number of bytes from a writer than the log has.
@@ -131,7 +158,12 @@ impl Candidate {
 
     fn keep_log(&mut self) {
         if let Some(log) = &mut self.log {
-            log.extend(self.conn.drain_log());
+            for entry in self.conn.drain_log() {
+                if let LogEvent::Congestion { to, .. } = entry.what {
+                    self.state = to;
+                }
+                log.push_back(entry);
+            }
             log.drain(..log.len().saturating_sub(KEPT));
         }
     }
@@ -228,6 +260,10 @@ impl Candidate {
 
     /// A segment arrives. `reads`: an application that reads at once does so before the next segment of this instant.
     pub fn arrives(&mut self, end: &End, now: Time, arrival: &Arrival<'_>, reads: bool) {
+        if let Some(log) = self.log.as_ref().filter(|_| !end.inside.is_empty()) {
+            let model = Inside::of(&self.conn.gauges(), self.state);
+            self.watch.arrives(&end.inside, now, (model, &end.setup.cc), log.iter());
+        }
         if arrival.packets > 1 {
             self.conn.on_merged(now, arrival.segment, arrival.ecn, arrival.packets, arrival.size);
         } else {

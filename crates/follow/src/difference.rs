@@ -44,7 +44,9 @@ pub(crate) struct Found {
 impl Found {
     /// The difference, with the reason of the candidate that ended.
     pub fn explained(self, end: &End, candidate: &Candidate) -> Difference {
-        let reason = Reason::of(&self.kind, self.due.as_ref().map_or(self.at, |due| due.at), candidate);
+        let at = self.due.as_ref().map_or(self.at, |due| due.at);
+        let inside = Reason::inside(&self.kind, at, candidate, end);
+        let reason = inside.unwrap_or_else(|| Reason::of(&self.kind, at, candidate));
         let expected = match &self.due {
             Some(due) => format!("at {} {}", seconds(due.at), shown(end.initial(), &due.segment, due.ecn)),
             None if self.kind == Kind::Read => {

@@ -1,5 +1,6 @@
 //! One end of a connection, as its log tells it.
 
+use crate::inside::Told;
 use std::sync::Arc;
 use tcpassay_cc::Params;
 use tcpassay_tcp::Config;
@@ -95,6 +96,8 @@ pub struct End {
     pub setup: Setup,
     /// What happened, in order.
     pub rows: Vec<(Time, Row)>,
+    /// What a kernel told of its congestion control, in order of time; empty if the log lacks it.
+    pub inside: Vec<(Time, Told)>,
     /// Until when the log is complete.
     pub until: Time,
 }

@@ -2,6 +2,7 @@
 
 use crate::end::{End, Row, Setup, Substrate};
 use crate::gro;
+use crate::inside::Told;
 use crate::order::{Call, ordered};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -35,9 +36,10 @@ type Ports = [(u32, u16); 2];
 
 /// What the event log tells about one end.
 #[derive(Default)]
-struct Told {
+struct Said {
     calls: Vec<Call>,
     merged: Vec<(Time, u32)>,
+    inside: Vec<(Time, Told)>,
     /// When the connection left SYN-RECEIVED.
     opened: Option<Time>,
     /// Segments of the present instant: when, arrived, left.
@@ -167,8 +169,8 @@ fn is_syn(event: &EventRow) -> bool {
 }
 
 /// The calls and merged segments of each end, by the flow that it sends.
-fn events(recording: &Recording) -> BTreeMap<u32, Told> {
-    let mut told: BTreeMap<u32, Told> = BTreeMap::new();
+fn events(recording: &Recording) -> BTreeMap<u32, Said> {
+    let mut told: BTreeMap<u32, Said> = BTreeMap::new();
     recording.events.each(|event| {
         let Some(flow) = event.flow else { return };
         let told = told.entry(flow).or_default();
@@ -179,6 +181,7 @@ fn events(recording: &Recording) -> BTreeMap<u32, Told> {
             EventKind::In => told.instant.1 += 1,
             EventKind::Out | EventKind::Retransmit => told.instant.2 += 1,
             EventKind::Merged => told.merged.extend(event.len.map(|len| (event.at, len))),
+            EventKind::Window | EventKind::Congestion => told.inside.extend(inside(event).map(|row| (event.at, row))),
             EventKind::State => {
                 let from = TcpState::SynReceived;
                 let leaves = matches!(event.state_change(), Some(StateChange::Moved { from: Some(one), .. }) if one == from);
@@ -194,6 +197,16 @@ fn events(recording: &Recording) -> BTreeMap<u32, Told> {
         }
     });
     told
+}
+
+/// What a kernel tells of its congestion control.
+fn inside(event: &EventRow) -> Option<Told> {
+    if let Some(change) = event.congestion_change().filter(|_| event.kind == EventKind::Congestion) {
+        return change.to.map(Told::State);
+    }
+    let (cwnd, ssthresh) = (event.cwnd?, event.ssthresh.unwrap_or(Bytes::MAX));
+    // Of its arrivals a kernel tells the number of segments that are outstanding.
+    Some(if event.flight.is_some() { Told::Before(cwnd, ssthresh) } else { Told::After(cwnd, ssthresh) })
 }
 
 fn call(event: &EventRow) -> Option<Row> {
@@ -263,7 +276,7 @@ fn end(
     mut setup: Setup,
     (flow, host): (u32, u32),
     (ports, side): (&Ports, usize),
-    told: &Told,
+    told: &Said,
 ) -> End {
     let (own, peer) = (ports[side], ports[1 - side]);
     let mut rows = Vec::new();
@@ -279,14 +292,15 @@ fn end(
     let exact = setup.substrate == Substrate::Model;
     setup.reads_are_logged = exact || told.calls.iter().any(|call| matches!(call.row, Row::Read(_)));
     setup.in_packets &= !has_super_segments(&rows);
+    let mut inside = if exact { Vec::new() } else { told.inside.clone() };
+    inside.sort_by_key(|(at, _)| *at);
     let rows = gro::merge(rows, &told.merged, told.opened);
     let mut rows = ordered(setup.substrate, rows, &told.calls);
     if !exact {
-        for (at, _) in &mut rows {
-            *at = at.saturating_sub(BEFORE_TICK);
-        }
+        let times = rows.iter_mut().map(|(at, _)| at).chain(inside.iter_mut().map(|(at, _)| at));
+        times.for_each(|at| *at = at.saturating_sub(BEFORE_TICK));
     }
-    End { flow, host, setup, rows, until: Time::ZERO + recording.header.duration }
+    End { flow, host, setup, rows, inside, until: Time::ZERO + recording.header.duration }
 }
 
 /// Whether a segment left that is longer than the peer accepts in one packet: the log has super-segments.

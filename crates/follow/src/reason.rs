@@ -1,6 +1,7 @@
 //! The model's reason for what it expected: the last decision in its own log, and where Linux or an RFC has the rule.
 
 use crate::candidate::Candidate;
+use crate::end::End;
 use crate::kind::{Kind, Role, seconds};
 use tcpassay_tcp::{
     AckDecision, AckReason, CongestionState, LogEntry, LogEvent, LossRule, Timer, TimerChange, WindowCause,
@@ -23,6 +24,12 @@ impl Reason {
         Reason { text: text.into(), name: name.into(), source }
     }
 
+    /// The reason of what a sender does: since when a kernel's window is another one, if it is.
+    pub fn inside(kind: &Kind, at: Time, candidate: &Candidate, end: &End) -> Option<Reason> {
+        let since = of_sender(kind).then(|| candidate.since(end, at)).flatten()?;
+        Some(Reason::new(since.text, format!("since {}", since.name), since.source))
+    }
+
     /// The reason of a candidate that ended with a difference of this kind. `at`: when the model sent its segment, or the end its own.
     pub fn of(kind: &Kind, at: Time, candidate: &Candidate) -> Reason {
         let mut entries = candidate.log.iter().flatten().rev().filter(|entry| entry.at <= at);
@@ -32,13 +39,15 @@ impl Reason {
                 let because = because.map_or(String::new(), |reason| reason.text);
                 return Reason::new(because, "", field_source(fields.first().copied().unwrap_or_default()));
             }
-            Kind::OnlyModel(Role::Ack) | Kind::OnlySent(Role::Ack) => entries.find_map(acknowledges),
+            Kind::OnlyModel(Role::Ack) => entries.find_map(acknowledges),
+            Kind::OnlySent(Role::Ack) => Some(unasked(entries.find_map(acknowledges))),
             Kind::OnlyModel(Role::Retransmission) => {
                 // Why the segment is lost says more than the window that lets it leave.
                 let lost = |entry: &&LogEntry| matches!(entry.what, LogEvent::Lost { .. }) && entry.at == at;
                 entries.clone().find(lost).and_then(transmits).or_else(|| entries.find_map(transmits))
             }
-            Kind::OnlyModel(Role::Data) => entries.find_map(transmits),
+            // A window that grew when the ACK came would have let a sender send that does not pace.
+            Kind::OnlyModel(Role::Data) => paces(candidate).or_else(|| entries.find_map(transmits)),
             Kind::OnlySent(Role::Retransmission | Role::Data) => Some(holds(candidate)),
             Kind::OnlyModel(_) | Kind::OnlySent(_) => entries.find_map(fires),
             Kind::Read => Some(Reason::new(
@@ -48,6 +57,18 @@ impl Reason {
             )),
         };
         found.unwrap_or_default()
+    }
+}
+
+/// Whether the sender decides what differs.
+fn of_sender(kind: &Kind) -> bool {
+    match kind {
+        Kind::OnlySent(role) | Kind::OnlyModel(role) => matches!(role, Role::Data | Role::Retransmission),
+        Kind::Fields(role, fields) => {
+            matches!(role, Role::Data | Role::Retransmission)
+                && matches!(fields[..], ["sequence number" | "length", ..])
+        }
+        Kind::Read => false,
     }
 }
 
@@ -65,6 +86,26 @@ fn acknowledges(entry: &LogEntry) -> Option<Reason> {
         }
     })
 }
+
+/// That a sender paces: its window does not tell when a segment leaves.
+fn paces(candidate: &Candidate) -> Option<Reason> {
+    let rate = candidate.pacing_rate()?;
+    let text = format!("the pacing rate is {} bit/s, and its departure time has come", rate.bits_per_sec());
+    Some(Reason::new(text, "paced", "tcp_update_skb_after_send, tcp_pacing_check, tcp_update_pacing_rate"))
+}
+
+/// Why no ACK is sent. `last`: the last decision about one.
+fn unasked(last: Option<Reason>) -> Reason {
+    let delayed = last.filter(|reason| reason.name == "delayed");
+    let (text, name) = delayed.map_or_else(
+        || ("nothing that arrived waits for an ACK".to_owned(), "no ACK is due".to_owned()),
+        |reason| (reason.text, reason.name),
+    );
+    Reason::new(text, name, AT_ONCE)
+}
+
+/// Where Linux decides that an ACK is not delayed, and where quick ACKs begin.
+const AT_ONCE: &str = "__tcp_ack_snd_check, tcp_in_quickack_mode; tcp_event_data_recv, tcp_data_queue, tcp_ecn_check_ce, tcp_send_dupack";
 
 fn ack_rule(why: AckReason) -> (&'static str, &'static str) {
     match why {
@@ -123,13 +164,13 @@ fn fires(entry: &LogEntry) -> Option<Reason> {
     let LogEvent::Timer { timer, change: TimerChange::Fired } = entry.what else { return None };
     let source = match timer {
         Timer::Rto => "tcp_retransmit_timer, RFC 6298",
-        Timer::Tlp => "tcp_send_loss_probe, RFC 8985 section 7",
+        Timer::Tlp => "tcp_schedule_loss_probe, tcp_send_loss_probe, RFC 8985 section 7",
         Timer::RackReorder => "tcp_rack_reo_timeout, RFC 8985 section 6.3",
         Timer::Persist => "tcp_probe_timer, RFC 9293 section 3.8.6.1",
         Timer::DelayedAck => "tcp_delack_timer_handler",
         Timer::Keepalive => "tcp_keepalive_timer",
         Timer::TimeWait => "tcp_time_wait",
-        Timer::Pacing => "tcp_pace_kick",
+        Timer::Pacing => "tcp_update_skb_after_send, tcp_pace_kick",
         Timer::Handshake => "tcp_retransmit_timer",
         Timer::Cork => "tcp_probe_timer",
     };

@@ -285,7 +285,7 @@ fn what_leaves_at_an_instant_rules_out_candidates_before_there_are_too_many() {
         reads_everything: true,
         ..setup
     };
-    let end = End { flow: 0, host: 0, setup, rows, until: at(4) };
+    let end = End { flow: 0, host: 0, setup, rows, inside: Vec::new(), until: at(4) };
     assert_eq!(follow(&end, &Tolerance::exact()).first, None);
 }
 
