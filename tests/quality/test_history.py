@@ -258,3 +258,4 @@ def test_the_hold_out_is_reported_before_and_after_the_plans_and_oracles_were_ch
     assert {one, other} <= names
     assert "2 of 6 were found (`nothing-retransmitted-without-sack` in 15 of 59 cases, " in told
     assert told.endswith("2 of 6 are found.")
+    assert "`follow` found 5 alone, 2 of them named, and 6 only beside" in history.followed_hold_out()
