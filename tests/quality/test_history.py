@@ -226,9 +226,17 @@ def test_a_difference_is_found_alone_if_no_end_of_the_plain_kernel_has_its_cause
         end("4", 40, "another", "tcp_push"),
         end("5", None),
     ]
-    told = differences.told(plain, Followed(faulty, {}), {"tcp_ack"})
+    told = differences.told(plain, Followed(faulty, {}), {"tcp_ack"}, 5)
     assert (told["ends"], told["alone"], told["named"], told["beside"]) == (5, 2, 1, 1)
     assert told["causes"] == {"other (tcp_ack, RFC 5681)": 1, "another (tcp_push)": 1}
+
+
+def test_a_known_cause_is_found_alone_if_it_is_much_more_frequent_than_on_the_plain_kernel() -> None:
+    plain = Followed([end(str(n), 50 if n < 2 else None, "known") for n in range(100)], {})
+    few = Followed([end(str(n), 9, "known") for n in range(50, 53)], {})
+    many = Followed([end(str(n), 9, "known") for n in range(50, 60)], {})
+    assert differences.chance(3, 40, 0.02) == pytest.approx(0.0457, abs=1e-4)
+    assert [differences.told(plain, one, set(), 40)["alone"] for one in (few, many)] == [0, 10]
 
 
 def test_the_summary_counts_bugs_that_change_packets_by_what_finds_them() -> None:

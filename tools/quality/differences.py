@@ -4,13 +4,15 @@ An end is counted if it has a first difference, and the model follows the same e
 end, on the kernel without the bug.
 
 * *alone*: the cause of the difference (what differs, and the kind of the model's reason) is one that no end of any run
-  of the plan has on the kernel without the bug. A list of these causes is all that a user needs to recognise it.
-* *beside*: the ends whose cause that list has, too: only the same case on the plain kernel shows that they are new.
+  of the plan has on the kernel without the bug, or is so frequent that it has a probability below `CHANCE` with its
+  share there (binomial). A list of causes with their shares is all that a user needs to recognise it.
+* *beside*: the other ends: only the same case on the plain kernel shows that they are new.
 * *named*: of the ends found alone, those whose reason names a function that the patch changes, or a caller of one.
 """
 
 import re
 from collections import Counter
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from bugs import Bug
 
 from tcpassay.following import Followed, FollowedEnd, compare
 
+CHANCE = 0.001
+"""The probability below which the number of ends with a known cause is not chance."""
 MOST = 4
 """Causes that are told of a bug."""
 _FILES = (
@@ -97,22 +101,32 @@ def _changed(bug: Bug) -> list[tuple[str, int]]:
     return made
 
 
-def told(plain: Followed, faulty: Followed, names: set[str]) -> dict[str, Any]:
-    """What following finds of a bug whose patch concerns these functions: numbers of ends, and the causes."""
-    known = {cause.cause for cause in plain.causes}
+def told(plain: Followed, faulty: Followed, names: set[str], ends: int) -> dict[str, Any]:
+    """What following finds of a bug whose patch concerns these functions: numbers of ends, and the causes.
+
+    `ends`: those of all cases that ran; `faulty` has the cases whose packets differ.
+    """
+    count = Counter(one.first.cause for one in faulty.ends if one.first is not None)
+    shares = {cause.cause: cause.count / len(plain.ends) for cause in plain.causes}
+    known = {cause for cause, share in shares.items() if chance(count[cause], ends, share) >= CHANCE}
     compared = compare(plain, faulty)
     new = [one for one in [*compared.new, *compared.earlier] if one.first is not None]
     alone = [one for one in new if one.first is not None and one.first.cause not in known]
     named = [one for one in alone if _words(one) & names]
     reasons = Counter(_reason(one) for one in alone or new)
     return {
-        "ends": len(faulty.ends),
+        "ends": ends,
         "alone": len(alone),
         "named": len(named),
         "beside": len(new) - len(alone),
         "beside_named": sum(bool(_words(one) & names) for one in new) - len(named),
         "causes": dict(reasons.most_common(MOST)),
     }
+
+
+def chance(count: int, of: int, share: float) -> float:
+    """The probability of at least `count` among `of` if each has this probability (the binomial distribution)."""
+    return sum(comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(count, of + 1))
 
 
 def _words(end: FollowedEnd) -> set[str]:

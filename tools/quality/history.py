@@ -70,6 +70,8 @@ HOLD_OUT = DATA / "holdout.toml"
 """The first measurement of the bugs of the hold-out."""
 COUNTED = ("error", "warning")
 """Severities of the findings that find a bug. First differences from the model are counted beside them."""
+ENDS = 2
+"""Ends of a case: one connection."""
 COUNTED_FIELDS = ("PSH",)
 """Fields whose differences end no following: PSH changes nothing at the sender, and what follows it would be hidden."""
 SLOWER = 0.9
@@ -220,7 +222,8 @@ def looked_at(
     changed, callers = functions(bug, kernels.source(bug.id))
     changed_cases = {one["case"] for key, one in faulty.items() if one["trace"] != plain.cases[key]["trace"]}
     followed = follow_folder(folder, COUNTED_FIELDS, kernels.jobs, changed_cases)
-    row |= {"functions": sorted(changed), "follow": follow_told(plain.followed, followed, changed | callers)}
+    found = follow_told(plain.followed, followed, changed | callers, ENDS * len(faulty))
+    row |= {"functions": sorted(changed), "follow": found}
     file.write_text(json.dumps(row, indent=1))
     if row["found"] and "isolation" not in row and not given.no_isolation:
         row["isolation"] = isolated(kernels, folder, row, given.budget)
@@ -417,8 +420,8 @@ def table() -> str:
         "  changed packet changes all later packets of the run.",
         "* *Alone*: ends at which `tcpassay follow --count PSH` has a first difference that the same end does not",
         "  have without the bug, or has later, and whose cause (what differs, and the kind of the model's reason) no",
-        "  end of any run of the plan has on 6.1 without a bug: with a list of those causes the plain kernel need not",
-        "  run.",
+        "  end of any run of the plan has on 6.1 without a bug, or so few that its number with the bug has a",
+        "  probability below 0.001: with a list of those causes and their shares the plain kernel need not run.",
         "* *Named*: of these, ends with a reason that names a function that the patch changes, or one that calls it.",
         "* *Beside*: the other new or earlier first differences, which only a comparison with the same case on the",
         "  plain kernel tells from faults of the model.",
