@@ -33,7 +33,6 @@ _SHARES: Final = (
 )  # fmt: skip
 """Metrics from 0 to 1, or the beginnings of their names."""
 _RATES: Final = ("goodput", "throughput")
-_VARYING: Final = ("steps:", "trace:")
 _THROUGH_ONE_LINK: Final = ("pair", "dumbbell", "star")
 _UNITS: Final = {"s": "a length of time", "bit/s": "a rate", "B": "a number of bytes", "1": "a number"}
 _NS: Final = 10**9
@@ -127,11 +126,6 @@ def _within_reach(one: Condition, plan: Plan) -> None:
         raise UserError(f"`--require`: {one.text} is out of reach: no metric is below 0", place)
     if one.at_least and one.limit > 1 and one.metric.startswith(_SHARES):
         raise UserError(f"`--require`: {one.text} is out of reach: {one.metric} is 1 at most", place)
-    # Rates of single links (`HOST/link.rate`) may be those of others than the bottleneck.
-    rates = [show(case.triples.get("link.rate", "")) for case in plan.cases]
-    varying = next((rate for rate in rates if rate.startswith(_VARYING)), None)
-    if one.metric == "saturation" and varying is not None:
-        raise UserError(f"`--require`: {one.text}: there is no saturation where link.rate = {varying}", place)
     if one.at_least and one.metric in _RATES:
         carried = [_rate(case.triples) for case in plan.cases]
         known = [rate for rate in carried if rate is not None]

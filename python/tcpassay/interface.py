@@ -361,6 +361,7 @@ class SeriesColumn(StrEnum):
     DROPS = "drops"
     MARKS = "marks"
     MAX_BACKLOG_BYTES = "max_backlog_bytes"
+    CAPACITY_BYTES = "capacity_bytes"
 
 
 class DeliveriesColumn(StrEnum):
@@ -552,7 +553,7 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
     {
         MetricName.THROUGHPUT: Metric(MetricName.THROUGHPUT, "bit/s", Direction.HIGHER, "Bytes with headers that reached the receivers of the flows of the test, over the window"),
         MetricName.GOODPUT: Metric(MetricName.GOODPUT, "bit/s", Direction.HIGHER, "Bytes that the receiving applications of the flows of the test read, over the window"),
-        MetricName.SATURATION: Metric(MetricName.SATURATION, "1", Direction.HIGHER, "Bytes that left the bottleneck in the window, divided by the capacity of its rate; no value if that rate varies (`steps:`, `trace:`); if parameters without an address apply to several links, as in racks, the bottleneck is the busiest of them"),
+        MetricName.SATURATION: Metric(MetricName.SATURATION, "1", Direction.HIGHER, "Bytes that left the bottleneck in the window, divided by those that its rate allowed in it: rate times time, or its integral if it varies (`steps:`, `trace:`; unused opportunities of a trace count); if parameters without an address apply to several links, as in racks, the bottleneck is the busiest of them"),
         MetricName.THROUGHPUT_SD_1S: Metric(MetricName.THROUGHPUT_SD_1S, "bit/s", Direction.LOWER, "Standard deviation of the throughput of all flows of the test together, in whole intervals of 1 s of the window"),
         MetricName.THROUGHPUT_CV_1S: Metric(MetricName.THROUGHPUT_CV_1S, "1", Direction.LOWER, "Coefficient of variation of this throughput: standard deviation over mean, in intervals of 1 s"),
         MetricName.THROUGHPUT_SD_10MS: Metric(MetricName.THROUGHPUT_SD_10MS, "bit/s", Direction.LOWER, "Standard deviation of the throughput of all flows of the test together, in whole intervals of 10 ms of the window"),

@@ -1,7 +1,7 @@
 //! The rate at which a port sends: unlimited, fixed, or given by a trace.
 
 use std::sync::Arc;
-use tcpassay_units::{Bytes, Dur, Rate};
+use tcpassay_units::{Bytes, Dur, Rate, Time};
 
 /// The rate of a port. The ports with a trace share it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -108,6 +108,33 @@ impl Pace {
         Ok(Pace::Steps(steps.into(), last.0))
     }
 
+    /// The bytes that may be sent before `end`, counted from the start of the run. [`Pace::Unlimited`] has no number.
+    pub fn capacity(&self, end: Time) -> Option<Bytes> {
+        let ns = end.as_nanos();
+        let bytes = match self {
+            Pace::Unlimited => return None,
+            Pace::Fixed(rate) => bytes_of(u128::from(rate.bits_per_sec()) * u128::from(ns)),
+            Pace::Opportunities(at) => {
+                let cycle = at.last().expect("not empty").as_nanos();
+                let (turns, within) = (ns / cycle, ns % cycle);
+                let passed = at.partition_point(|time| time.as_nanos() < within);
+                // The last ones of a cycle are at the instant at which the next one begins.
+                let ahead = if turns > 0 && within == 0 {
+                    at.len() - at.partition_point(|time| time.as_nanos() < cycle)
+                } else {
+                    0
+                };
+                (turns * at.len() as u64 + passed as u64 - ahead as u64) * OPPORTUNITY
+            }
+            Pace::Steps(steps, cycle) => {
+                let (turns, within) = (ns / cycle.as_nanos(), ns % cycle.as_nanos());
+                let before = u128::from(turns) * sent_within(steps, cycle.as_nanos());
+                bytes_of(before + sent_within(steps, within))
+            }
+        };
+        Some(Bytes::new(bytes))
+    }
+
     /// The mean rate: the bytes of a cycle divided by its length. [`Pace::Unlimited`] has 2^64 - 1 bit/s.
     pub fn mean(&self) -> Rate {
         match self {
@@ -133,6 +160,22 @@ impl Pace {
     }
 }
 
+/// Whole bytes of bits times nanoseconds per second.
+fn bytes_of(bits: u128) -> u64 {
+    u64::try_from(bits / 8_000_000_000).expect("what a link carries in a run")
+}
+
+/// What may be sent in the first `within` nanoseconds of a cycle, in bits times nanoseconds per second.
+fn sent_within(steps: &[(Dur, Option<Rate>)], within: u64) -> u128 {
+    let rate_of = |rate: Option<Rate>| rate.map_or(0, |rate| u128::from(rate.bits_per_sec()));
+    // Before the first change the last rate applies.
+    let first = (0, steps.last().map_or(0, |step| rate_of(step.1)));
+    let changes =
+        std::iter::once(first).chain(steps.iter().map(|(at, rate)| (at.as_nanos(), rate_of(*rate))));
+    let ends = steps.iter().map(|step| step.0.as_nanos()).chain([u64::MAX]);
+    changes.zip(ends).map(|((from, rate), to)| rate * u128::from(to.min(within).saturating_sub(from))).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,5 +191,20 @@ mod tests {
         assert!(e("0\n").contains("the cycle has no length"));
         let never = "line 3: `1,0`: the line before has this time, too, so that its rate never applies";
         assert_eq!(e("0,10Mbit\n1,20Mbit\n1,0"), never);
+    }
+
+    #[test]
+    fn the_capacity_is_the_integral_of_the_rate_also_across_cycles_and_outages() {
+        let capacity = |pace: &Pace, ms| pace.capacity(Time::ZERO + Dur::from_millis(ms)).unwrap().get();
+        // 8 Mbit/s are 1000 bytes a millisecond. The last rate applies before the first change.
+        let steps = Pace::from_trace("0.010,8Mbit\n0.030,0\n0.040,16Mbit\n0.050,16Mbit").unwrap();
+        let at = [0, 5, 10, 30, 40, 50, 55, 100].map(|ms| capacity(&steps, ms));
+        assert_eq!(at, [0, 10_000, 20_000, 40_000, 40_000, 60_000, 70_000, 120_000]);
+        // An opportunity counts from its instant on, not at the end of the interval before.
+        let trace = Pace::from_trace("0\n2\n5\n5\n").unwrap();
+        let at = [0, 1, 2, 3, 5, 6, 7, 8, 11].map(|ms| capacity(&trace, ms) / 1500);
+        assert_eq!(at, [0, 1, 1, 2, 2, 5, 5, 6, 9]);
+        assert_eq!(capacity(&Pace::Fixed(Rate::from_mbit(8)), 3), 3000);
+        assert_eq!(Pace::Unlimited.capacity(Time::ZERO), None);
     }
 }

@@ -49,7 +49,7 @@ pub use recording::{
     FlowCounters, Header, Latency, LatencyKind, LimitTimes, PacketRecord, Recording, StackUnderTest,
     TcpSummary, Triple,
 };
-pub use rows::series_columns;
+pub use rows::{CAPACITY, series_columns};
 pub use seal::{checksum, seal};
 pub use segments::{SegmentLog, SentBy};
 pub use series::{EntitySeries, Series, SeriesColumn};

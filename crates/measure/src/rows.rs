@@ -16,10 +16,13 @@ pub(crate) const DEVICE_SUMS: [&str; 3] = ["out_bytes", "drops", "marks"];
 /// The largest backlog of a device within each interval.
 pub(crate) const MAX_BACKLOG: &str = "max_backlog_bytes";
 
+/// The bytes that a device whose rate varies could have sent in each interval; also its counter for the whole run.
+pub const CAPACITY: &str = "capacity_bytes";
+
 /// The metrics that `series.parquet` may have: those of flows, then those of devices. A metric without any
 /// value has no column.
 pub fn series_columns() -> Vec<&'static str> {
-    [&FLOW_SUMS[..], &GAUGES, &DEVICE_SUMS, &[MAX_BACKLOG]].concat()
+    [&FLOW_SUMS[..], &GAUGES, &DEVICE_SUMS, &[MAX_BACKLOG, CAPACITY]].concat()
 }
 
 /// Values summed within each interval. Times must be in ascending order.

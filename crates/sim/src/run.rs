@@ -7,10 +7,11 @@ use crate::python::BuildPython;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tcpassay_case::Case;
+use tcpassay_case::pace::Pace;
 use tcpassay_case::params::grammar::LossModel;
 use tcpassay_measure::{
-    CapturePoint, CollectOptions, Collector, Device, DeviceCounters, DeviceSampler, EntitySeries,
-    EnvironmentProperty, Histogram, Latency, LatencyKind, Recording,
+    CAPACITY, CapturePoint, CollectOptions, Collector, Device, DeviceCounters, DeviceSampler, EntitySeries,
+    EnvironmentProperty, Histogram, Latency, LatencyKind, Recording, SeriesColumn,
 };
 use tcpassay_stack::StackError;
 use tcpassay_stack::process::Commands;
@@ -295,7 +296,16 @@ fn finish(
             }
         }
         if let (Some(series), Some(interval)) = (&mut recording.series, collect.series) {
-            series.entities.push(device_series(&device.name, sampler.clone(), stats, interval));
+            let mut entity = device_series(&device.name, sampler.clone(), stats, interval);
+            if let Some(pace) = &device.varying {
+                let bytes = capacities(pace, interval, sampler.len());
+                entity.columns.push(SeriesColumn { name: CAPACITY.to_owned(), values: bytes });
+            }
+            series.entities.push(entity);
+        }
+        if let Some(bytes) = device.varying.as_ref().and_then(|pace| pace.capacity(now)) {
+            let counters = recording.counters.entry(device.name.clone()).or_default();
+            counters.insert(CAPACITY.to_owned(), bytes.get());
         }
     }
     count_other_elements(built, &mut recording);
@@ -317,7 +327,8 @@ fn finish(
 fn busiest(built: &BuiltNetwork) -> usize {
     let load = |i: &usize| {
         let device = &built.devices[*i];
-        let rate = u128::from(device.rate.map_or(u64::MAX, Rate::bits_per_sec));
+        let rate = device.rate.or_else(|| Some(device.varying.as_ref()?.mean()));
+        let rate = u128::from(rate.map_or(u64::MAX, Rate::bits_per_sec));
         // Bytes over the rate, as an integer with enough resolution to compare any two loads.
         (u128::from(built.net.counters(device.node).bytes_out) << 64) / rate.max(1)
     };
@@ -386,6 +397,13 @@ fn device_series(
         sampler.seen(at, sample.max_bytes);
     }
     sampler.into_series(name)
+}
+
+/// The bytes that a rate allows in each of the first `n` intervals of the run.
+#[expect(clippy::cast_precision_loss, reason = "bytes of an interval are below 2^53")]
+fn capacities(pace: &Pace, interval: Dur, n: usize) -> Vec<f64> {
+    let until = |i: u64| pace.capacity(Time::ZERO + interval * i).unwrap_or(Bytes::ZERO);
+    (0..n as u64).map(|i| until(i + 1).saturating_sub(until(i)).get() as f64).collect()
 }
 
 /// Requested and measured properties of the path.

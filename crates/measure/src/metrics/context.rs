@@ -5,6 +5,7 @@ use super::stats::{mean, sorted};
 use super::timeouts::timeout_lengths;
 use crate::Histogram;
 use crate::recording::{Completion, CompletionKind, Device, Flow, LatencyKind, Recording};
+use crate::rows::CAPACITY;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use tcpassay_units::{Dur, Time};
@@ -294,22 +295,33 @@ pub(super) fn open_window(flow: &Flow, window: TimeWindow) -> TimeWindow {
     TimeWindow { from, to: flow.end.unwrap_or(window.to).min(window.to).max(from) }
 }
 
-/// Bits that left a device in the window over the capacity of its rate. Computed from its series for the whole
-/// intervals of the window; without series, from its counters for the whole run.
+/// Bytes that left a device in the window over those that its rate allowed in it: rate times length, or the integral of a rate that
+/// varies. Computed from its series for the whole intervals of the window; without series, from its counters for the whole run.
 pub(super) fn utilisation(context: &MetricContext<'_>, device: &Device) -> Option<f64> {
     let (recording, window) = (context.recording, context.window);
-    let rate = whole(device.rate?.bits_per_sec());
+    let fixed = device.rate.map(|rate| whole(rate.bits_per_sec()) / 8.0);
     let series = recording.series.as_ref().and_then(|s| Some((s, s.entity(&device.name)?)));
     let Some((series, entity)) = series else {
-        return Some(whole(device.counters.bytes) * 8.0 / (rate * context.whole.seconds()?));
+        let varying = || recording.counters.get(&device.name)?.get(CAPACITY).map(|bytes| whole(*bytes));
+        let capacity = match fixed {
+            Some(rate) => rate * context.whole.seconds()?,
+            None => varying()?,
+        };
+        return ratio(Some(whole(device.counters.bytes)), Some(capacity));
     };
     let ns = series.interval.as_nanos();
     let (first, last) = (window.from.as_nanos().div_ceil(ns), window.to.as_nanos() / ns);
-    let column = entity.column("out_bytes")?;
-    let inside = (entity.first..).zip(column).filter(|(i, n)| *i >= first && *i < last && !n.is_nan());
-    let bytes: f64 = inside.map(|(_, n)| n).sum();
+    let sum = |name| {
+        let column = entity.column(name)?;
+        let inside = (entity.first..).zip(column).filter(|(i, n)| *i >= first && *i < last && !n.is_nan());
+        Some(inside.map(|(_, n)| n).sum::<f64>())
+    };
     let intervals = last.checked_sub(first).filter(|n| *n > 0)?;
-    Some(bytes * 8.0 / (rate * whole(intervals) * series.interval.as_secs_f64()))
+    let capacity = match fixed {
+        Some(rate) => rate * whole(intervals) * series.interval.as_secs_f64(),
+        None => sum(CAPACITY)?,
+    };
+    ratio(sum("out_bytes"), Some(capacity))
 }
 
 /// `a / b` when both are known and `b` is not 0.

@@ -36,7 +36,7 @@ pub static TABLE: &[Metric] = &[
     higher(
         "saturation",
         "1",
-        "Bytes that left the bottleneck in the window, divided by the capacity of its rate; no value if that rate varies (`steps:`, `trace:`); if parameters without an address apply to several links, as in racks, the bottleneck is the busiest of them",
+        "Bytes that left the bottleneck in the window, divided by those that its rate allowed in it: rate times time, or its integral if it varies (`steps:`, `trace:`; unused opportunities of a trace count); if parameters without an address apply to several links, as in racks, the bottleneck is the busiest of them",
         |c| utilisation(c, c.bottleneck()?),
     ),
     lower(

@@ -1,7 +1,7 @@
 //! Metrics of small recordings, with values computed by hand.
 
 use crate::sample::{device, flow, us};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tcpassay_measure::metrics::{ByteKind, MetricOptions, Metrics, TimeWindow, metrics, rates, rounds};
 use tcpassay_measure::{
     Completion, CompletionKind, Delivery, EntitySeries, EventKind, EventRow, Flow, Histogram, Latency,
@@ -153,6 +153,30 @@ fn saturation_is_the_bytes_that_left_the_bottleneck_divided_by_its_capacity() {
     let warm = metrics(&recording, MetricOptions { warmup: Dur::from_millis(1) });
     assert_near(warm.values.get("saturation"), 1.0);
     assert_near(warm.devices[0].utilisation, 1.0);
+}
+
+#[test]
+fn saturation_of_a_rate_that_varies_is_relative_to_its_integral() {
+    let mut recording = run(Dur::from_millis(4), vec![carried(0, 1_446_000)]);
+    let mut queue = device("queue.bottleneck", Rate::from_mbit(1000));
+    queue.rate = None;
+    queue.counters.bytes = 150_000;
+    recording.devices = vec![queue];
+    recording.header.bottleneck = Some(0);
+    assert_eq!(all(&recording).values.get("saturation"), None, "nothing is known of its rate");
+    let counters = BTreeMap::from([("capacity_bytes".to_owned(), 200_000)]);
+    recording.counters.insert("queue.bottleneck".to_owned(), counters);
+    assert_near(all(&recording).values.get("saturation"), 0.75);
+    // With a series, the warm-up is left out: 90 KB of 100 KB, with an outage in between.
+    let (out, capacity) = ([60_000.0, 60_000.0, 0.0, 30_000.0], [100_000.0, 60_000.0, 0.0, 40_000.0]);
+    let mut series = series(Dur::from_millis(1), &[("queue.bottleneck", "out_bytes", &out)]);
+    let capacity = SeriesColumn { name: "capacity_bytes".to_owned(), values: capacity.to_vec() };
+    series.entities[0].columns.push(capacity);
+    recording.series = Some(series);
+    assert_near(
+        metrics(&recording, MetricOptions { warmup: Dur::from_millis(1) }).values.get("saturation"),
+        0.9,
+    );
 }
 
 #[test]

@@ -54,6 +54,8 @@ pub(crate) struct DeviceNode {
     pub name: String,
     pub kind: QueueKind,
     pub rate: Option<Rate>,
+    /// Its rate over time, if that varies.
+    pub varying: Option<Pace>,
     pub node: NodeId,
 }
 
@@ -404,7 +406,11 @@ impl Builder<'_> {
         }
         self.queues[port.link][usize::from(!port.forward)] = Some(node);
         let name = format!("queue.{}", self.name(port));
-        self.devices.push(DeviceNode { name, kind, rate, node });
+        let varying = match self.case.links[port.link].rate_of(LinkDirection::of(port.forward)) {
+            LinkRate::Trace(trace) if rate.is_none() => self.case.traces.get(trace).cloned(),
+            _ => None,
+        };
+        self.devices.push(DeviceNode { name, kind, rate, varying, node });
     }
 
     /// Connects the end of the wire to the next node, and sets the egress path of a host.

@@ -158,3 +158,20 @@ fn a_run_that_ends_before_anything_can_cross_the_path_is_refused() {
     assert!(far.contains("link.delay"), "{far}");
     case(&[("link.delay", "400ms"), ("app.duration", "1s")]);
 }
+
+#[test]
+fn a_greedy_flow_saturates_a_rate_that_varies() {
+    // 10 Mbit/s and 30 Mbit/s in turn, which a queue of 500 KB fills: 20 Mbit/s on average, and nothing while the link is out.
+    for (rate, mean) in [("steps:0,10Mbit;0.5,30Mbit;1,30Mbit", 20e6), ("steps:0,40Mbit;0.5,0;1,0", 20e6)] {
+        let rows =
+            [("link.rate", rate), ("link.delay", "1ms"), ("queue.limit", "500KB"), ("app.duration", "4s")];
+        for series in [None, Some(ms(100))] {
+            let recording = go_with(&rows, CollectOptions { series, ..CollectOptions::default() }).recording;
+            let values = metrics(&recording, metrics::MetricOptions::default()).values;
+            let (saturation, throughput) = (values.get("saturation"), values.get("throughput"));
+            let (saturation, throughput) = (saturation.expect("a value"), throughput.expect("a value"));
+            assert!((0.97..=1.0).contains(&saturation), "{rate}: {saturation}");
+            assert!((throughput / mean - saturation).abs() < 0.02, "{rate}: {throughput}");
+        }
+    }
+}
