@@ -349,6 +349,6 @@ def test_a_condition_needs_a_value_in_every_environment(tmp_path: Path) -> None:
 def test_a_rate_that_varies_has_a_saturation_too(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     varying = replace(plan, cases=[replace(plan.cases[0], triples={"link.rate": "steps:1,10Mbit;2,20Mbit"})])
-    assert conditions.parsed(["saturation >= 60%"], varying) == [
-        conditions.Condition(metric="saturation", at_least=True, limit=0.6)
-    ]
+    assert conditions.parsed(["saturation >= 60%"], varying) == (
+        conditions.Condition(metric="saturation", at_least=True, limit=0.6),
+    )

@@ -457,6 +457,9 @@ class MetricName(StrEnum):
     QUEUE_DELAY_P99 = "queue_delay_p99"
     QUEUE_DELAY_P999 = "queue_delay_p999"
     QUEUE_DELAY_MAX = "queue_delay_max"
+    RTT_SAMPLES = "rtt_samples"
+    ONE_WAY_SAMPLES = "one_way_samples"
+    QUEUE_DELAY_SAMPLES = "queue_delay_samples"
     RTT_MIN = "rtt_min"
     COMPLETIONS = "completions"
     FAILURES = "failures"
@@ -591,6 +594,9 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
         MetricName.QUEUE_DELAY_P99: Metric(MetricName.QUEUE_DELAY_P99, "s", Direction.LOWER, "99th percentile of the waiting time of packets in the bottleneck, including background traffic, without their transmission, after the warm-up"),
         MetricName.QUEUE_DELAY_P999: Metric(MetricName.QUEUE_DELAY_P999, "s", Direction.LOWER, "99.9th percentile of the waiting time of packets in the bottleneck, including background traffic, without their transmission, after the warm-up"),
         MetricName.QUEUE_DELAY_MAX: Metric(MetricName.QUEUE_DELAY_MAX, "s", Direction.LOWER, "Maximum of the waiting time of packets in the bottleneck, including background traffic, without their transmission, after the warm-up"),
+        MetricName.RTT_SAMPLES: Metric(MetricName.RTT_SAMPLES, "samples", Direction.NEITHER, "Number of the round-trip time samples of rtt_p99"),
+        MetricName.ONE_WAY_SAMPLES: Metric(MetricName.ONE_WAY_SAMPLES, "samples", Direction.NEITHER, "Number of the packets of one_way_p99"),
+        MetricName.QUEUE_DELAY_SAMPLES: Metric(MetricName.QUEUE_DELAY_SAMPLES, "samples", Direction.NEITHER, "Number of the packets of queue_delay_p99"),
         MetricName.RTT_MIN: Metric(MetricName.RTT_MIN, "s", Direction.NEITHER, "Minimum of the senders' round-trip time samples, of both directions of the connections of the test, in the window"),
         MetricName.COMPLETIONS: Metric(MetricName.COMPLETIONS, "completions", Direction.HIGHER, "Flows and requests that began in the window and completed, without background"),
         MetricName.FAILURES: Metric(MetricName.FAILURES, "completions", Direction.LOWER, "Flows and requests that began in the window and whose connection failed, without background"),

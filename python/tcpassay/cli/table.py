@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from tcpassay import levels, levels_show, listing, output, sheets, terminal
+from tcpassay import levels, levels_show, listing, output, samples, sheets, terminal
 from tcpassay.cli.options import JsonOption, WhereOption, pairs
 from tcpassay.errors import Place, UserError
 from tcpassay.interface import METRICS
@@ -83,11 +83,13 @@ def table(
         *rows, column = chosen
         joined, runs = levels.combined(runs, rows)
         chosen = [joined, column]
+    few = [few for name in shown if (few := samples.few(runs, name))]
     if cases or (per and not chosen):
         if json_:
             _print(terminal.json_text(_cases(runs, shown)), out)
         else:
             _tables([levels_show.of_cases(runs, shown, (per, "cc") if per else ())], form, out)
+            _noted(few)
         return
     grids = _grids(runs, shown, chosen)
     if not grids:
@@ -95,9 +97,10 @@ def table(
             "no parameter of this plan explains a difference; select one with --by, or use --cases", err=json_
         )
     if json_:
-        _print(terminal.json_text([_grid(one) for one in grids]), out)
+        _print(terminal.json_text([_grid(one, few) for one in grids]), out)
     elif grids:
         _tables([levels_show.of_grid(one) for one in grids], form, out)
+        _noted(few)
 
 
 def _grids(runs: list[levels.Measured], metrics: list[str], by: list[str]) -> list[levels.Grid]:
@@ -159,9 +162,17 @@ def _mean(value: levels.Mean) -> dict[str, object]:
     return {"mean": value.mean, "half_width": value.half, "runs": value.count}
 
 
-def _grid(one: levels.Grid) -> dict[str, object]:
+def _noted(few: list[samples.Few]) -> None:
+    """Says on standard error which percentiles are of few samples."""
+    for one in few:
+        typer.echo(f"note: {one}", err=True)
+
+
+def _grid(one: levels.Grid, few: list[samples.Few]) -> dict[str, object]:
     cells = [{"row": row, "column": column, **_mean(value)} for (row, column), value in one.cells.items()]
-    return {"metric": one.metric, "by": [name for name in (one.down, one.across) if name], "cells": cells}
+    grid = {"metric": one.metric, "by": [name for name in (one.down, one.across) if name], "cells": cells}
+    found = next((found for found in few if found.metric == one.metric), None)
+    return grid | ({"few_samples": found._asdict()} if found else {})
 
 
 def _cases(runs: list[levels.Measured], metrics: list[str]) -> list[dict[str, object]]:

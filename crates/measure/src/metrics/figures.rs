@@ -46,6 +46,11 @@ pub(super) fn at(c: &MetricContext<'_>, kind: LatencyKind, q: f64) -> Option<f64
     c.latency(kind)?.quantile(q).map(Dur::as_secs_f64)
 }
 
+/// How many values a distribution has.
+pub(super) fn samples(c: &MetricContext<'_>, kind: LatencyKind) -> Option<f64> {
+    c.latency(kind).map(|values| whole(values.count()))
+}
+
 pub(super) fn any(values: &[f64]) -> Option<&[f64]> {
     (!values.is_empty()).then_some(values)
 }

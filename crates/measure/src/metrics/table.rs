@@ -4,7 +4,7 @@ use super::context::{ratio, utilisation, whole};
 use super::figures::{
     acks_per_segment, any, at, delayed_ack_timeouts, failures, goodputs_by_host, host_shares, in_network,
     limited, longest_silence_of, lost, mean_deviation, mean_variation, oscillation, queue_peak_mean,
-    rounds_of, sent, shares, tier_drops, tier_utilisation, timeout_quantile,
+    rounds_of, samples, sent, shares, tier_drops, tier_utilisation, timeout_quantile,
 };
 use super::metric::{Metric, higher, lower, neither};
 use super::rates::ByteKind;
@@ -261,6 +261,15 @@ pub static TABLE: &[Metric] = &[
         "Maximum of the waiting time of packets in the bottleneck, including background traffic, without their transmission, after the warm-up",
         |c| c.latency(LatencyKind::QueueDelay)?.max().map(Dur::as_secs_f64),
     ),
+    neither("rtt_samples", "samples", "Number of the round-trip time samples of rtt_p99", |c| {
+        samples(c, LatencyKind::Rtt)
+    }),
+    neither("one_way_samples", "samples", "Number of the packets of one_way_p99", |c| {
+        samples(c, LatencyKind::OneWay)
+    }),
+    neither("queue_delay_samples", "samples", "Number of the packets of queue_delay_p99", |c| {
+        samples(c, LatencyKind::QueueDelay)
+    }),
     neither(
         "rtt_min",
         "s",
