@@ -11,7 +11,7 @@ use tcpassay_wire::{Ecn, Flags, Segment};
 
 /// Entries of the model's log that are kept to explain a difference.
 const KEPT: usize = 64;
-/// A write of at least this number of bytes is that of an application that sends without end.
+/// A write of at least this number of bytes is that of an application that sends without end, whose single writes are not in the log.
 const WITHOUT_END: Bytes = Bytes::new(1 << 40);
 
 /// A segment that the model has sent.
@@ -26,8 +26,8 @@ pub(crate) struct Due {
 /// The application that writes, as far as the log tells.
 #[derive(Clone, Debug, Default)]
 struct Writer {
-    /// Bytes that it wants to write and for which there was no room.
-    wants: Bytes,
+    /// It sends without end.
+    endless: bool,
     /// It waits for room in the send buffer.
     blocked: bool,
     /// Its present call has written a part of its bytes already. Only the first bytes of a call take PSH from the last buffer
@@ -35,7 +35,7 @@ struct Writer {
     in_call: bool,
     /// Bytes that the connection took already and that later rows of the same call tell.
     ahead: Bytes,
-    /// How often the model took another number of bytes than the log has.
+    /// How often the model had another room than the log has.
     others: u32,
 }
 
@@ -128,7 +128,7 @@ impl Candidate {
         Inside::of(&self.conn.gauges(), self.state)
     }
 
-    /// How often the model took another number of bytes from a writer than the log has.
+    /// How often the model had another room for a writer than the log has.
     pub fn other_writes(&self) -> u32 {
         self.writer.others
     }
@@ -208,21 +208,22 @@ impl Candidate {
         }
         self.writer.ahead = Bytes::ZERO;
         let asked = asked.unwrap_or(taken);
-        if setup.substrate == Substrate::Kernel && (asked == taken || asked >= WITHOUT_END) {
-            // A writer that waits until everything is taken.
-            self.writer.wants += asked;
-            self.writer.in_call = false;
-            self.write_wanted(setup, now);
+        self.writer.in_call = false;
+        if setup.substrate == Substrate::Kernel && asked >= WITHOUT_END {
+            self.writer.endless = true;
+            let _ = self.write(setup, now, asked);
             return;
         }
-        self.writer.in_call = false;
+        if setup.substrate == Substrate::Kernel {
+            self.conn.set_taken(Some(taken));
+            let _ = self.write(setup, now, asked);
+            self.writer.others += u32::from(self.conn.set_taken(None));
+            return;
+        }
         let got = self.write(setup, now, asked);
         self.writer.ahead = got.saturating_sub(taken);
         self.writer.others += u32::from(got != taken);
         self.writer.blocked = got < asked;
-        if setup.substrate == Substrate::Kernel && got < taken {
-            self.writer.wants = taken - got;
-        }
     }
 
     /// One call that writes `bytes`. Returns how many were taken.
@@ -242,13 +243,6 @@ impl Candidate {
             }
         }
         taken
-    }
-
-    fn write_wanted(&mut self, setup: &Setup, now: Time) {
-        let wants = self.writer.wants;
-        let got = self.write(setup, now, wants);
-        self.writer.wants = wants - got;
-        self.writer.blocked = got < wants;
     }
 
     /// Another candidate for which this is true of what the own kernel has at this instant.
@@ -286,11 +280,12 @@ impl Candidate {
         if !matches!(self.conn.state(), State::Established | State::CloseWait) {
             return;
         }
-        if (self.writer.blocked || !self.writer.wants.is_zero())
-            && self.conn.check_space()
-            && !self.writer.wants.is_zero()
-        {
-            self.write_wanted(setup, now);
+        if setup.substrate == Substrate::Kernel {
+            if self.conn.make_space(now) && self.writer.endless {
+                let _ = self.write(setup, now, WITHOUT_END);
+            }
+        } else if self.writer.blocked {
+            self.conn.check_space();
         }
     }
 

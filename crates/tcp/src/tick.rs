@@ -100,7 +100,7 @@ fn on_wheel(now: Time, wait: Dur) -> Time {
 }
 
 /// The expiry of a timer that is set again and again. While the tick and the rounded wait are the same, so is the expiry, which is then
-/// not computed again.
+/// not computed again. On Linux nor is it while their sum is the same.
 #[derive(Clone, Debug)]
 pub(crate) struct Expiry {
     ticks: TimerTicks,
@@ -109,11 +109,13 @@ pub(crate) struct Expiry {
     /// The wait of the last computation, rounded up.
     wait: Dur,
     at: Time,
+    /// The timer has served something else since.
+    moved: bool,
 }
 
 impl Expiry {
     pub fn new(ticks: TimerTicks) -> Expiry {
-        Expiry { ticks, until: Time::ZERO, wait: Dur::ZERO, at: Time::ZERO }
+        Expiry { ticks, until: Time::ZERO, wait: Dur::ZERO, at: Time::ZERO, moved: false }
     }
 
     pub fn ticks(&self) -> TimerTicks {
@@ -131,11 +133,22 @@ impl Expiry {
 
     #[inline(never)]
     fn compute(&mut self, now: Time, wait: Dur) {
-        self.at = self.ticks.expiry(now, wait);
-        if self.ticks == TimerTicks::Linux {
-            self.until = self.ticks.last(now) + Dur::from_nanos(TICK);
-            self.wait = self.ticks.round_up(wait);
+        if self.ticks == TimerTicks::Off {
+            self.at = self.ticks.expiry(now, wait);
+            return;
         }
+        let (until, rounded) = (self.ticks.last(now) + Dur::from_nanos(TICK), self.ticks.round_up(wait));
+        // A timer that runs and is set for the same tick again stays where it is in the wheel (`__mod_timer`).
+        if self.moved || now >= self.at || until + rounded != self.until + self.wait {
+            self.at = self.ticks.expiry(now, wait);
+        }
+        (self.until, self.wait, self.moved) = (until, rounded, false);
+    }
+
+    /// The timer is set for something else.
+    #[inline]
+    pub fn leave(&mut self) {
+        self.moved = true;
     }
 }
 
@@ -197,6 +210,24 @@ mod tests {
             assert_eq!(expiry.after(Time::ZERO + us(now), us(wait)), Time::ZERO + us(at), "{now} {wait}");
         }
         assert_eq!(Expiry::new(TimerTicks::Off).after(Time::ZERO + us(230), us(2200)), Time::ZERO + us(2430));
+    }
+
+    #[test]
+    fn a_timer_that_is_set_for_the_same_tick_again_fires_as_it_was_set_first() {
+        let (at, wait) = (|us| Time::ZERO + Dur::from_micros(us), Dur::from_millis);
+        let mut expiry = Expiry::new(TimerTicks::Linux);
+        assert_eq!(expiry.after(at(1_000_500), wait(100)), at(1_104_000), "a multiple of 8 ticks");
+        assert_eq!(expiry.after(at(1_060_500), wait(40)), at(1_104_000), "it is for tick 1100 again");
+        assert_eq!(expiry.after(at(1_060_500), wait(41)), at(1_102_000));
+        assert_eq!(expiry.after(at(1_061_500), wait(120)), at(1_184_000));
+        expiry.leave();
+        assert_eq!(
+            expiry.after(at(1_161_500), wait(20)),
+            at(1_182_000),
+            "the timer was set for something else meanwhile"
+        );
+        assert_eq!(expiry.after(at(1_300_500), wait(100)), at(1_408_000));
+        assert_eq!(expiry.after(at(1_408_500), wait(1)), at(1_410_000), "it has fired");
     }
 
     #[test]

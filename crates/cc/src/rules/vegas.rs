@@ -256,6 +256,25 @@ mod tests {
 
     /// `vegas_enable`: after a recovery a round begins with what is sent next, and its end is an ACK of such data (`beg_snd_nxt`).
     #[test]
+    fn with_linux_arithmetic_vegas_decides_after_a_timeout_whose_retransmission_leaves_with_nothing_in_flight()
+     {
+        let mss = Bytes::new(1000);
+        let mut t = Idler::new(Arithmetic::Linux, 4000, Bytes::new(4000));
+        t.cc.counted(&AckCount { acked: 1001, sent: 9001, packets: 1, marked: false });
+        let view = View { flight: mss * 4, ..View::start(mss, t.control) };
+        t.control = t.cc.on(&view, &Event::Timeout { flight: mss * 4, again: false });
+        assert_eq!((t.control.cwnd, t.control.ssthresh), (mss, mss * 2));
+        let mut windows = Vec::new();
+        for acked in [2001, 3001, 4001, 5001, 6001] {
+            t.cc.counted(&AckCount { acked, sent: 9001, packets: 1, marked: false });
+            let view = View { flight: mss, open: false, ..View::start(mss, t.control) };
+            t.control = t.cc.on(&view, &of_a_packet(acked, false));
+            windows.push(t.control.cwnd / mss);
+        }
+        assert_eq!(windows, [2, 2, 2, 2, 2], "its round is not over; Reno would add a packet for every two");
+    }
+
+    #[test]
     fn with_linux_arithmetic_a_round_after_a_recovery_ends_with_an_ack_of_what_was_sent_after_it() {
         let mut t = Idler::new(Arithmetic::Linux, 20_000, Bytes::new(20_000));
         let mss = Bytes::new(1000);

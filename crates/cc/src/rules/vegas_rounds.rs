@@ -157,6 +157,9 @@ struct Queue {
     end_if_drained: u64,
     /// Linux: the sender suspects or repairs a loss, and Reno decides (`tcp_vegas_state`).
     suspended: bool,
+    /// Linux: something was sent with nothing in flight since then, and Vegas decides again (`tcp_vegas_cwnd_event`): the first
+    /// retransmission after a timeout is.
+    resumed: bool,
     /// Linux: the present ACK ends a recovery, and its sample came before the round that begins then.
     ends_episode: bool,
 }
@@ -183,6 +186,7 @@ impl Queue {
                 self.base = None;
                 self.end = self.end_if_drained;
                 self.wipe();
+                self.resumed = self.suspended;
             }
             self.end_if_drained = self.counted.1;
         }
@@ -204,8 +208,9 @@ impl Queue {
             self.round = ack.round;
             self.end = self.counted.1;
             self.wipe();
+            self.resumed = false;
         }
-        if self.suspended {
+        if self.suspended && !self.resumed {
             self.verdict = Some(Verdict::Unsure);
             return;
         }
@@ -240,8 +245,11 @@ impl Queue {
         self.partial = !self.linux || self.counted.1 == 0;
         self.end = self.counted.1;
         self.ends_episode = self.linux && self.counted.1 > 0 && why == ResetReason::Recovered;
-        if why == ResetReason::Idle {
+        if why == ResetReason::Idle || self.linux && why == ResetReason::Timeout {
             self.base = None;
+        }
+        if self.linux && why == ResetReason::Timeout {
+            (self.suspended, self.resumed) = (true, true);
         }
     }
 

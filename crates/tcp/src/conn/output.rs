@@ -104,7 +104,7 @@ impl Connection {
 
     /// By how many bytes SACK blocks shorten segments with data.
     #[inline]
-    fn sack_room(&self) -> u32 {
+    pub(super) fn sack_room(&self) -> u32 {
         let shorten = self.rules.sacks_shorten_data
             && self.sack
             && self.ecn != EcnMode::Accurate
@@ -263,6 +263,7 @@ impl Connection {
         self.write_header(burst.next, burst.flags | push, mss, out);
         if std::mem::take(&mut burst.acknowledges) {
             self.recv.ack_sent(now, true, burst.left, &mut self.log);
+            self.recv.replied(now);
         }
         let seq = burst.next;
         burst.next += u64::from(mss);

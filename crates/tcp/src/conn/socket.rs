@@ -75,7 +75,8 @@ impl Connection {
         if !self.may_send() {
             return Bytes::ZERO;
         }
-        let (taken, sends) = self.send.write_step(now, n.get(), first, more);
+        let (taken, sends) =
+            self.send.write_step(now, n.get(), first, more, u64::from(self.sack_room()), &mut self.log);
         self.touched |= sends;
         Bytes::new(taken)
     }
@@ -102,6 +103,12 @@ impl Connection {
     #[inline]
     pub fn check_space(&mut self) -> bool {
         self.may_send() && self.send.check_space()
+    }
+
+    /// The writes up to the next call of this function take `bytes` in all and then find no room, whatever room there is; `None`: there is as
+    /// much room as the send buffer has. Returns whether the writes since the last call found another room than they took.
+    pub fn set_taken(&mut self, bytes: Option<Bytes>) -> bool {
+        self.send.set_taken(bytes)
     }
 
     /// A segment arrived, and the data that it released have left: the send buffer may grow for a writer that did not wait

@@ -48,7 +48,6 @@ pub(super) const RULES: Rules = Rules {
         paces_by_flight: true,
         pacing_credit: true,
         fin_ignores_cwnd: true,
-        no_idle_restart_at_zero_window: true,
         probe_timer_uncorks: true,
         least_window_probe: Dur::from_millis(200),
         ack_restarts_window_probe: true,

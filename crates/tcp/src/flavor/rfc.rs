@@ -49,7 +49,6 @@ pub(super) const RULES: Rules = Rules {
         paces_by_flight: false,
         pacing_credit: false,
         fin_ignores_cwnd: false,
-        no_idle_restart_at_zero_window: false,
         probe_timer_uncorks: false,
         least_window_probe: Dur::ZERO,
         ack_restarts_window_probe: false,

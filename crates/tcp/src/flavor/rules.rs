@@ -138,8 +138,6 @@ pub(crate) struct SendRules {
     pub pacing_credit: bool,
     /// The segment with the FIN may exceed the congestion window (`tcp_cwnd_test`).
     pub fin_ignores_cwnd: bool,
-    /// A closed peer window postpones the restart after idle (`tcp_slow_start_after_idle_check`).
-    pub no_idle_restart_at_zero_window: bool,
     /// A corked segment is released by the probe timer: it runs while nothing is in flight, lasts an RTO at least, and
     /// marks the data to be pushed (`tcp_check_probe_timer`, `tcp_write_wakeup`).
     pub probe_timer_uncorks: bool,

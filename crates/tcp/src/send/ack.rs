@@ -90,8 +90,11 @@ impl Sender {
         let shared =
             self.probe.shares_timer() && (self.timers.is_tlp_running() || self.timers.is_reorder_running());
         let upto = ack.ack.max(prior_una);
-        self.cc.begin_ack();
         let same_window = ack.ack < prior_una || ack.window == self.window.size();
+        if !same_window && self.scoreboard.outstanding() == 0 && self.buffer.is_queue() && self.unsent() > 0 {
+            self.restart_after_idle(now, log);
+        }
+        self.cc.begin_ack();
         let mut a = AckContext {
             now,
             advanced: upto > prior_una,
@@ -418,7 +421,11 @@ impl Sender {
             emulates_sack: self.rules.emulates_sack,
         };
         if a.advanced {
-            let known = self.duplicates.on_advance(d.acked, &now);
+            let (known, excess) = self.duplicates.on_advance(d.acked, &now);
+            if excess {
+                let packets = (now.outstanding + d.acked).div_ceil(self.mss);
+                self.dup_thresh.on_excess_duplicates(packets);
+            }
             if known > 0 {
                 d.bytes -= known.min(d.bytes);
                 d.packets = d.bytes.div_ceil(self.mss);

@@ -2,6 +2,7 @@
 
 use super::Sender;
 use super::output::send_buffer::WriteStep;
+use crate::log::Log;
 use std::sync::Arc;
 use tcpassay_cc::{Controller, Transmissions};
 use tcpassay_units::{Bytes, Dur, Time};
@@ -19,22 +20,47 @@ impl Sender {
 
     /// One step of a write of which `n` bytes are left: up to the end of a buffer. Returns how many were taken, zero if there is
     /// no room, and whether something may be sent before the next step. Before the handshake is done, and if the queue
-    /// is a stream, everything is one step.
-    pub fn write_step(&mut self, now: Time, n: u64, first: bool, more: bool) -> (u64, bool) {
+    /// is a stream, everything is one step. `options`: bytes by which SACK blocks shorten segments at present.
+    pub fn write_step(
+        &mut self,
+        now: Time,
+        n: u64,
+        first: bool,
+        more: bool,
+        options: u64,
+        log: &mut Log,
+    ) -> (u64, bool) {
         if !self.buffer.is_queue() || !self.up || self.buffer.has_fin() {
             self.buffer.set_more(more);
             return (self.write(now, n), true);
         }
-        let step = WriteStep {
-            now,
-            bytes: n,
-            first,
-            more,
-            goal: self.size_goal(),
-            largest_window: self.window.largest(),
+        if first {
+            self.check_app_limited();
+        }
+        let goal = match self.call_goal.filter(|_| !first) {
+            Some(goal) => goal,
+            None => self.size_goal(options),
         };
+        let step = WriteStep { now, bytes: n, first, more, goal, largest_window: self.window.largest() };
         let progress = self.progress();
-        self.buffer.write_step(&step, &progress)
+        let (taken, sends) = self.buffer.write_step(&step, &progress);
+        if self.buffer.take_opened() && self.scoreboard.outstanding() == 0 {
+            self.restart_after_idle(now, log);
+        }
+        self.call_goal = (taken > 0 && taken < n).then_some(goal);
+        (taken, sends)
+    }
+
+    /// A write begins: whether the application had left too little to fill the window (`tcp_rate_check_app_limited`).
+    fn check_app_limited(&mut self) {
+        let flight = self.in_flight();
+        if self.unsent() < self.mss
+            && self.buffer.below() == 0
+            && flight < self.cwnd
+            && self.scoreboard.pending() == 0
+        {
+            self.deliveries.set_app_limited(flight);
+        }
     }
 
     /// Sets the memory of the packets that wait in the queues of the own host.
@@ -48,11 +74,12 @@ impl Sender {
     }
 
     /// Capacity of one buffer (`tcp_xmit_size_goal`): a super-segment, at most half of the largest window.
-    fn size_goal(&self) -> u64 {
+    fn size_goal(&self, options: u64) -> u64 {
         let half = self.window.half_of_largest();
-        let most = self.cfg.tso.map_or(self.mss, Bytes::get);
+        let mss = self.mss.saturating_sub(options).max(1);
+        let most = self.cfg.tso.map_or(mss, Bytes::get);
         let most = if half > 0 { most.min(half) } else { most };
-        (most - most % self.mss).max(self.mss)
+        (most - most % mss).max(mss)
     }
 
     /// See [`SendBuffer::written`](super::output::send_buffer::SendBuffer::written).
@@ -89,6 +116,12 @@ impl Sender {
             self.expand_buffer();
         }
         self.buffer.take_woken() || self.has_room()
+    }
+
+    /// See [`Connection::set_taken`](crate::Connection::set_taken).
+    pub fn set_taken(&mut self, bytes: Option<Bytes>) -> bool {
+        let end = self.buffer.end();
+        self.buffer.set_reaches(bytes.map(|bytes| end + bytes.get()))
     }
 
     /// After an ACK and what it released: the buffer grows for a writer that found no room (`tcp_check_space`). Returns whether

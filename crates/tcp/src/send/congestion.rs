@@ -457,7 +457,8 @@ impl Sender {
     }
 
     pub(super) fn reduce_by_prr(&mut self, now: Time, step: &Step, log: &mut Log) {
-        if step.delivered == 0 && self.prr.has_sent() {
+        // In Linux only what is delivered reduces the window after a mark (`tcp_cwnd_reduction`).
+        if step.delivered == 0 && (self.prr.has_sent() || !step.recovery && self.rules.prr_from_window) {
             return;
         }
         let cwnd = self.prr.on_ack(step, self.in_flight(), self.target(), self.cfg.prr_bound, self.mss);

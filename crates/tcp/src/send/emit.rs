@@ -109,7 +109,7 @@ impl Sender {
             self.timers.release_cork();
         }
         if !self.timers.is_rto_running() {
-            self.timers.set_rto(now, self.rtt.rto(), log);
+            self.rearm(now, self.rtt.rto(), log);
         }
         // In Linux the part of a segment that the timer of window probes sends starts no timer of tail loss probes (`tcp_write_wakeup`).
         if !(self.rules.probe_shares_timer && self.persist.overrides_sws()) {
@@ -143,7 +143,7 @@ impl Sender {
         self.account(now, n, log);
         // RFC 6675 section 5 step 4.3 allows a restart of the timer; Linux restarts it for the first segment.
         if (sent.start == self.scoreboard.una() && self.timer_restarts()) || !self.timers.is_rto_running() {
-            self.timers.set_rto(now, self.rtt.rto(), log);
+            self.rearm(now, self.rtt.rto(), log);
         }
         Chunk {
             span: sent.start..sent.start + n,

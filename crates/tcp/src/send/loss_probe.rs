@@ -45,7 +45,7 @@ impl Sender {
                 self.timers.stop_tlp();
                 if self.rules.probe_shares_timer {
                     let at = self.head_timeout(now);
-                    self.timers.set_rto(now, at.since(now), log);
+                    self.rearm(now, at.since(now), log);
                 }
                 return None;
             }

@@ -154,6 +154,8 @@ pub(crate) struct Sender {
     cc: Driver,
     scoreboard: Scoreboard,
     buffer: SendBuffer,
+    /// Capacity of the buffers of the present write: it is computed once, and again after waiting for room (`tcp_sendmsg_locked`).
+    call_goal: Option<u64>,
     rtt: Rtt,
     segment_timer: SegmentTimer,
     deliveries: Deliveries,
@@ -235,6 +237,7 @@ impl Sender {
             cc: Driver::new(cc),
             scoreboard: Scoreboard::new(1, rules.first_mark_keeps_retransmission),
             buffer: SendBuffer::new(&cfg),
+            call_goal: None,
             rtt: Rtt::new(cfg.rto, cfg.timer_ticks, rules.clock_in_micros),
             segment_timer: SegmentTimer::new(false, 1),
             deliveries: Deliveries::default(),

@@ -74,7 +74,7 @@ impl Sender {
         log_lost(now, scan.first..scan.last, scan.lost, LossRule::Rack, log);
         if self.rules.probe_shares_timer {
             // The retransmission timer was replaced, and runs again from the transmission of the first segment.
-            self.timers.set_rto(now, self.head_timeout(now).since(now), log);
+            self.rearm(now, self.head_timeout(now).since(now), log);
         }
         let begins = match self.state {
             Ca::Open | Ca::Disorder | Ca::Cwr => true,
@@ -286,7 +286,7 @@ impl Sender {
                 // (`tcp_rearm_rto`).
                 wait = self.head_timeout(now).since(now);
             }
-            self.timers.set_rto(now, wait, log);
+            self.rearm(now, wait, log);
         }
         let reorders = self.timers.is_reorder_running();
         if advanced && !(reorders && self.rules.probe_beside_sacked) {
@@ -324,11 +324,24 @@ impl Sender {
             || self.newreno.restarts_timer()
     }
 
+    /// By how much timers that are set now are longer, in whole ticks, because the next transmission is paced (`tcp_reset_xmit_timer`).
+    #[inline]
+    fn timer_delay(&self, now: Time) -> Dur {
+        self.cfg.timer_ticks.round_down(self.pacer.delay(now))
+    }
+
+    /// Restarts the retransmission timer; it waits for pacing, too.
+    #[inline]
+    pub(super) fn rearm(&mut self, now: Time, wait: Dur, log: &mut Log) {
+        self.timers.set_rto(now, wait + self.timer_delay(now), log);
+    }
+
     /// Sets or stops the timer of the tail loss probe at the end of a burst, from which it counts.
     #[inline]
     pub(super) fn refresh_probe(&mut self, now: Time, log: &mut Log) {
         if self.probe.take_stale() {
-            let at = self.probe_time(now);
+            let delay = self.timer_delay(now);
+            let at = self.probe_time(now).map(|at| at.saturating_add(delay));
             if at.is_some() && self.rules.probe_shares_timer && self.timers.is_reorder_running() {
                 // The one timer of Linux waits for the probe instead (`tcp_schedule_loss_probe`).
                 self.timers.set_reorder(now, Time::MAX, log);

@@ -143,6 +143,12 @@ impl Pacer {
         if self.credit && self.rate.is_some() { self.next.max(now) } else { now }
     }
 
+    /// How long the next transmission waits, for timers that are set now (`tcp_pacing_delay` of Linux, since 4.20).
+    #[inline]
+    pub fn delay(&self, now: Time) -> Dur {
+        if self.credit && self.rate.is_some() { self.next.since(now) } else { Dur::ZERO }
+    }
+
     /// The earliest time of the next transmission.
     #[inline]
     pub fn next(&self) -> Time {

@@ -401,7 +401,7 @@ impl Sender {
         if self.timers.is_paused() {
             return Err(Limited::Cwnd);
         }
-        if self.scoreboard.outstanding() == 0 {
+        if self.scoreboard.outstanding() == 0 && !self.buffer.is_queue() {
             self.restart_after_idle(now, log);
         }
         if self.pmtud.probes()
@@ -519,15 +519,14 @@ impl Sender {
         })
     }
 
-    /// RFC 5681 section 4.1: the window after an idle time longer than the RTO.
-    fn restart_after_idle(&mut self, now: Time, log: &mut Log) {
+    /// RFC 5681 section 4.1: the window after an idle time longer than the RTO. Linux restarts it when a buffer is added to its queue, and
+    /// when the peer's window changes while the queue has data, not when they leave (`tcp_slow_start_after_idle_check`).
+    pub(super) fn restart_after_idle(&mut self, now: Time, log: &mut Log) {
         let idle = self.cfg.timer_ticks.between(self.last_sent, now);
         let rto = self.rtt.rto();
-        let shut = self.rules.no_idle_restart_at_zero_window && self.window.size() == 0;
         if self.cc.governs_recovery()
-            || shut
             || idle <= rto
-            || self.restarted
+            || self.restarted && !self.buffer.is_queue()
             || self.cfg.after_idle == AfterIdle::Keep
             || self.stats.bytes_sent == 0
         {
@@ -589,7 +588,8 @@ impl Sender {
             self.cwnd_validation.validate(filled, una, nxt, self.out_in_window());
         }
         if limit == Limited::App && room >= self.mss {
-            if self.scoreboard.pending() == 0 {
+            // Linux looks for it when the application writes.
+            if self.scoreboard.pending() == 0 && !self.buffer.is_queue() {
                 self.deliveries.set_app_limited(self.in_flight());
             }
             self.buffer.check_starved(now, una, nxt);

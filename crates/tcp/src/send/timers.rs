@@ -138,6 +138,7 @@ impl Timers {
             if self.ticks == TimerTicks::Linux {
                 // Probe and retransmission share a timer: rounding does not put the probe behind the retransmission.
                 self.rto = self.rto.max(at);
+                self.rto_expiry.leave();
             }
             note(log, now, Timer::Tlp, TimerChange::Set(at));
         }

@@ -500,3 +500,16 @@ fn linux_measures_no_round_trip_of_the_receiver_by_the_segment_that_ends_the_han
         assert_eq!([get(38, 1), get(39, 1001)], measured, "{profile:?}");
     }
 }
+
+#[test]
+fn in_linux_a_reply_of_any_size_delays_the_ack_of_what_follows() {
+    // `tcp_event_data_sent`; without a reply the first ACKs are quick.
+    for (reply, acks) in [(0, 1), (100, 0), (1460, 0), (2920, 0)] {
+        let mut one = One::accepted(&Config { timestamps: false, ..Config::profile(Profile::Linux) });
+        assert_eq!(one.take(&data(1, 100)).len(), 1, "a quick ACK");
+        if reply > 0 {
+            one.write(reply);
+        }
+        assert_eq!(one.take(&data(101, 100)).len(), acks, "after a reply of {reply} bytes");
+    }
+}

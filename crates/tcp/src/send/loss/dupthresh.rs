@@ -140,6 +140,13 @@ pub(in crate::send) struct RenoState {
     pub emulates_sack: bool,
 }
 
+impl RenoState {
+    /// What can have caused duplicates: all but what is lost, or but one segment (`tcp_limit_reno_sacked`).
+    fn possible(&self) -> u64 {
+        self.outstanding - self.lost.max(self.mss).min(self.outstanding)
+    }
+}
+
 /// The effect of a duplicate ACK without SACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::send) struct Counted {
@@ -180,8 +187,9 @@ impl DuplicateAcks {
         self.acks += u32::from(reports_news);
     }
 
-    /// Without SACK: `acked` bytes are acknowledged. Returns how many of them were counted as delivered before.
-    pub fn on_advance(&mut self, acked: u64, now: &RenoState) -> u64 {
+    /// Without SACK: `acked` bytes are acknowledged. Returns how many of them were counted as delivered before, and whether more duplicates
+    /// remain than the outstanding segments can have caused (`tcp_remove_reno_sacks`).
+    pub fn on_advance(&mut self, acked: u64, now: &RenoState) -> (u64, bool) {
         self.acks = 0;
         // One segment of the partial ACK filled the hole; the rest had been counted by their duplicates.
         let recovering = now.state == Ca::Recovery;
@@ -191,8 +199,16 @@ impl DuplicateAcks {
         // (step D).
         let over = now.emulates_sack && (!recovering || now.recovered);
         let forgets = over || now.state == Ca::Loss || now.outstanding == 0;
-        self.bytes = if forgets { 0 } else { self.bytes - known };
-        known
+        // Linux counts segments, of which the last may be short.
+        let segments = |bytes: u64| bytes.div_ceil(now.mss);
+        let left = segments(self.bytes).saturating_sub(segments(acked).saturating_sub(1));
+        let excess = now.emulates_sack && left > segments(now.possible());
+        self.bytes = match self.bytes - known {
+            _ if forgets => 0,
+            left if excess => left.min(now.possible()),
+            left => left,
+        };
+        (known, excess)
     }
 
     /// Without SACK: a duplicate ACK stands for one segment that left the network. During F-RTO it means that its new data
@@ -202,8 +218,7 @@ impl DuplicateAcks {
             return None;
         }
         self.acks += 1;
-        let most = now.outstanding - now.lost.max(now.mss).min(now.outstanding);
-        let bytes = now.mss.min(most.saturating_sub(self.bytes));
+        let bytes = now.mss.min(now.possible().saturating_sub(self.bytes));
         self.bytes += bytes;
         Some(Counted { bytes, excess: bytes < now.mss })
     }
@@ -310,9 +325,9 @@ mod tests {
         for _ in 0..3 {
             duplicates.on_duplicate(&reno(Ca::Disorder, 9000));
         }
-        assert_eq!(duplicates.on_advance(3000, &reno(Ca::Recovery, 6000)), 2000);
+        assert_eq!(duplicates.on_advance(3000, &reno(Ca::Recovery, 6000)), (2000, false));
         assert_eq!((duplicates.acks(), duplicates.bytes()), (0, 1000));
-        assert_eq!(duplicates.on_advance(6000, &reno(Ca::Recovery, 0)), 1000);
+        assert_eq!(duplicates.on_advance(6000, &reno(Ca::Recovery, 0)), (1000, false));
         assert_eq!(duplicates.bytes(), 0, "nothing is outstanding");
     }
 
@@ -322,8 +337,23 @@ mod tests {
         let linux = RenoState { emulates_sack: true, ..reno(Ca::Disorder, 9000) };
         duplicates.on_duplicate(&linux);
         duplicates.on_duplicate(&linux);
-        assert_eq!(duplicates.on_advance(2000, &linux), 1000);
+        assert_eq!(duplicates.on_advance(2000, &linux), (1000, false));
         assert_eq!(duplicates.bytes(), 0);
+    }
+
+    #[test]
+    fn linux_sees_reordering_where_a_partial_ack_leaves_more_duplicates_than_outstanding_segments_can_cause()
+    {
+        let mut duplicates = DuplicateAcks::default();
+        let linux = |outstanding| RenoState { emulates_sack: true, ..reno(Ca::Recovery, outstanding) };
+        for _ in 0..2 {
+            duplicates.on_duplicate(&linux(4000));
+        }
+        assert_eq!(duplicates.on_advance(1000, &linux(3000)), (0, false));
+        assert_eq!(duplicates.bytes(), 2000);
+        assert_eq!(duplicates.on_advance(1000, &linux(2000)), (0, true));
+        assert_eq!(duplicates.bytes(), 1000);
+        assert_eq!(duplicates.on_advance(1500, &linux(0)), (500, false), "a short segment is one, too");
     }
 
     #[test]

@@ -86,6 +86,12 @@ pub(in crate::send) struct SendBuffer {
     urgent: u64,
     /// A writer found no room (`SOCK_NOSPACE`).
     writer_waits: bool,
+    /// The position that a write reaches, if it is known: it counts instead of the room.
+    reaches: Option<u64>,
+    /// The present step of a write has added a buffer.
+    opened: bool,
+    /// The last write reached another position than there was room for.
+    other_room: bool,
     /// The writer was woken while data were sent, and nobody was told yet.
     woken: bool,
     /// True if a segment was sent since a writer found no room, and since the sender last stopped sending.
@@ -144,6 +150,9 @@ impl SendBuffer {
             pushed: 1,
             urgent: 0,
             writer_waits: false,
+            reaches: None,
+            opened: false,
+            other_room: false,
             woken: false,
             sent_since: false,
             busy: Stopwatch::default(),
@@ -338,6 +347,24 @@ impl SendBuffer {
         std::mem::take(&mut self.woken)
     }
 
+    /// Whether the step of a write added a buffer to the queue.
+    pub fn take_opened(&mut self) -> bool {
+        std::mem::take(&mut self.opened)
+    }
+
+    /// A write reaches `position`, whatever room there is; `None`: as far as there is room. Returns whether the write before reached
+    /// another position than there was room for.
+    pub fn set_reaches(&mut self, position: Option<u64>) -> bool {
+        self.reaches = position;
+        std::mem::take(&mut self.other_room)
+    }
+
+    /// A writer finds no room.
+    fn await_room(&mut self) {
+        self.writer_waits = true;
+        self.sent_since = false;
+    }
+
     /// A writer waits for room.
     pub fn writer_waits(&self) -> bool {
         self.writer_waits
@@ -383,6 +410,11 @@ impl SendBuffer {
         self.mark_push();
     }
 
+    /// The memory of the packets that wait in the queues of the own host.
+    pub fn below(&self) -> u64 {
+        self.below
+    }
+
     /// Sets the memory of the packets that wait in the queues of the own host.
     pub fn set_below(&mut self, memory: u64) {
         self.below = memory;
@@ -423,7 +455,7 @@ impl SendBuffer {
     /// Fills whole buffers as long as there is room, the write has more data than they hold, and no transmission follows from a filled
     /// buffer. Returns the bytes taken.
     fn fill_whole(&mut self, n: u64, step: &WriteStep, progress: &Progress) -> u64 {
-        let Some(skbs) = self.skbs else { return 0 };
+        let Some(skbs) = self.skbs.filter(|_| self.reaches.is_none()) else { return 0 };
         let goal = step.goal;
         let room = self.size.saturating_sub(self.queued(progress));
         let mut buffers = room.div_ceil(goal + skbs.overhead.get()).min(n.saturating_sub(1) / goal);
@@ -445,10 +477,15 @@ impl SendBuffer {
         let from = self.records.iter().rev().nth(1).map_or(0, |r| r.end).max(nxt);
         let open = self.records.back().filter(|r| r.end == self.end && r.end > nxt && !r.closed);
         let mut room = open.map_or(0, |r| step.goal.saturating_sub(r.end - from));
+        if self.reaches == Some(self.end) {
+            room = 0;
+        }
         if room == 0 {
-            if self.queued(progress) >= self.size || !self.below_lowat(self.unsent(nxt)) {
-                self.writer_waits = true;
-                self.sent_since = false;
+            let full = self.queued(progress) >= self.size || !self.below_lowat(self.unsent(nxt));
+            let stops = self.reaches.map_or(full, |end| self.end >= end);
+            self.other_room |= stops != full;
+            if stops {
+                self.await_room();
                 if !step.first {
                     self.more = false;
                     if !self.records.is_empty() {
@@ -458,9 +495,12 @@ impl SendBuffer {
                 return (0, !step.first && self.push(step, progress));
             }
             self.records.push_back(Record { end: self.end, push: false, closed: false });
+            self.opened = true;
             room = step.goal;
         }
-        let taken = step.bytes.min(room);
+        let most = self.reaches.map_or(u64::MAX, |end| end.saturating_sub(self.end));
+        self.other_room |= most < step.bytes.min(room);
+        let taken = step.bytes.min(room).min(most);
         self.busy.start(step.now);
         self.end += taken;
         let front = self.records.len() == 1;

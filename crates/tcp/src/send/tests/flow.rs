@@ -457,3 +457,56 @@ fn linux_paces_from_the_tenth_segment_at_the_rate_of_the_syn_ack_until_data_are_
     assert_eq!(r.sent(), [12]);
     assert_eq!(r.wait(), Dur::from_micros(2500));
 }
+
+#[test]
+fn linux_sizes_the_buffers_of_a_call_once_with_the_sack_blocks_of_that_time() {
+    let skbs = crate::config::Skbs {
+        overhead: Bytes::new(768),
+        headers: Bytes::new(192),
+        initial: Bytes::new(1 << 20),
+    };
+    let mut r = Rig::new(&Config { skbs: Some(skbs), tso: Some(Bytes::new(2500)), ..rfc() });
+    assert_eq!(
+        r.s.write_step(r.now, 6000, true, false, 12, &mut r.log),
+        (1976, true),
+        "two segments of 988 bytes"
+    );
+    let (taken, _) = r.s.write_step(r.now, 4024, false, false, 0, &mut r.log);
+    assert_eq!(taken, 1976 + 1976, "the blocks have left");
+    assert_eq!(r.s.write_step(r.now, 72, false, false, 0, &mut r.log), (72, true));
+    assert_eq!(
+        r.s.write_step(r.now, 9000, true, false, 0, &mut r.log).0,
+        1928,
+        "the rest of a buffer of two segments of 1000 bytes"
+    );
+}
+
+#[test]
+fn linux_restarts_the_window_after_idle_when_data_are_written_and_not_when_old_data_leave() {
+    let skbs = crate::config::Skbs {
+        overhead: Bytes::new(768),
+        headers: Bytes::new(192),
+        initial: Bytes::new(1 << 20),
+    };
+    let put = |r: &mut Rig, n: u64| {
+        let mut left = n;
+        while left > 0 {
+            left -= r.s.write_step(r.now, left, left == n, false, 0, &mut r.log).0;
+            r.drain();
+        }
+    };
+    let mut r = Rig::new(&Config { skbs: Some(skbs), cork: true, ..rfc() });
+    put(&mut r, 10_500);
+    r.advance(ms(100));
+    r.ack(10);
+    assert_eq!(r.cwnd(), 20_000);
+    r.advance(ms(3000));
+    r.s.set_cork(false);
+    assert_eq!(lens(&r.drain()), [500], "written before");
+    assert_eq!(r.cwnd(), 20_000);
+    let ack = r.ack_in(10_501);
+    r.deliver(&ack);
+    r.advance(ms(4000));
+    assert!(r.s.write_step(r.now, 100, true, true, 0, &mut r.log).0 == 100);
+    assert_eq!(r.cwnd(), 10_000, "at the write, before anything leaves");
+}

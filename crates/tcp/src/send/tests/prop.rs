@@ -199,7 +199,7 @@ impl Fixture {
         let n = n.min(self.chunk);
         let mut taken = 0;
         while taken < n {
-            let (step, _) = self.r.s.write_step(self.r.now, n - taken, taken == 0, false);
+            let (step, _) = self.r.s.write_step(self.r.now, n - taken, taken == 0, false, 0, &mut self.r.log);
             taken += step;
             if step == 0 || !self.r.s.writes_in_steps() {
                 break;

@@ -96,6 +96,24 @@ fn a_partial_buffer_waits_while_packets_wait_in_the_own_host() {
 }
 
 #[test]
+fn a_write_that_reaches_a_known_position_takes_neither_more_nor_less() {
+    let mut buffer = queue(4400);
+    buffer.set_reaches(Some(10_001));
+    let mut sent = Progress { una: 1, nxt: 1, records: 0 };
+    let mut left = 20_000;
+    for (taken, records) in [(4000, 1), (4000, 2), (2000, 3)] {
+        assert_eq!(buffer.write_step(&WriteStep { first: left == 20_000, ..step(left) }, &sent).0, taken);
+        left -= taken;
+        buffer.after_transmission();
+        sent = Progress { nxt: buffer.end(), records, ..sent };
+    }
+    assert_eq!(buffer.write_step(&WriteStep { first: false, ..step(left) }, &sent).0, 0);
+    assert!(buffer.writer_waits(), "the log has a write that was not complete");
+    assert!(buffer.set_reaches(None), "there was room for 4000 bytes");
+    assert!(!buffer.set_reaches(None));
+}
+
+#[test]
 fn a_full_queue_takes_nothing_and_wakes_the_writer_when_a_third_is_free() {
     let mut buffer = queue(4400);
     assert_eq!(buffer.write_step(&step(4000), &NOTHING_SENT), (4000, true));

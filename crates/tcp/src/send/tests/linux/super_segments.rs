@@ -114,7 +114,7 @@ fn a_super_segment_has_the_length_of_the_rate_at_the_last_ack() {
     assert_eq!(r.cwnd(), 20_000);
     let before = r.s.pacer.rate_of_size();
     r.advance(ms(3000));
-    r.write(1);
+    assert_eq!(r.s.write_step(r.now, 1000, true, false, 0, &mut r.log).0, 1000);
     assert_eq!(r.cwnd(), 10_000, "restarted after the idle time");
     assert_eq!(r.s.pacer.rate_of_size(), before);
 }
