@@ -29,7 +29,7 @@ impl Choice {
 impl Run<'_> {
     /// A segment arrives.
     pub(super) fn arrives(&mut self, row: usize, mut one: Hypothesis) {
-        let (packet, within) = (self.end.packets[row], self.end.acts_within);
+        let (packet, within) = (self.end.packets[row], self.within);
         let until = packet.at.saturating_add(within);
         let (segment, ecn) = (packet.segment, packet.ecn);
         let size = one.conn.segment_size().get().max(1);
@@ -47,7 +47,7 @@ impl Run<'_> {
 
     /// An arrival is processed now in the ways in which it may be, or later.
     fn processes(&mut self, row: usize, one: &Hypothesis, arrival: &Held) {
-        let (packet, within) = (self.end.packets[row], self.end.acts_within);
+        let (packet, within) = (self.end.packets[row], self.within);
         let has_data = arrival.segment.len > 0;
         let soon = packet.at.saturating_add(within);
         let next = self.end.packets.get(row + 1).filter(|next| next.at <= soon);

@@ -185,8 +185,26 @@ fn one(
     made
 }
 
-/// Puts the packets of each instant in order.
+/// Whether every segment that left reports what had arrived, so that the capture has packets of one instant in the order in which they passed.
+fn is_in_order(packets: &[CapturedPacket]) -> bool {
+    let mut arrived = Stream::default();
+    packets.iter().all(|packet| {
+        let segment = &packet.segment;
+        if !packet.sent {
+            arrived.passes(segment);
+        } else if segment.flags.has(Flags::ACK) {
+            arrived.acked = Some(segment.ack);
+            return arrived.explains(segment);
+        }
+        true
+    })
+}
+
+/// Puts the packets of each instant in order, unless the capture has them so.
 fn reorder(packets: &mut [CapturedPacket]) {
+    if is_in_order(packets) {
+        return;
+    }
     let mut arrived = Stream::default();
     for instant in packets.chunk_by_mut(|a, b| a.at == b.at) {
         order(instant, &mut arrived);

@@ -7,6 +7,7 @@ use super::hypothesis::{Due, Held, Hypothesis, Way};
 use super::packet::CapturedPacket;
 use super::profile::with_syn;
 use super::sender::Bounds;
+use super::settings;
 use crate::compare::compare;
 use crate::difference::{Difference, shown};
 use crate::kind::{Kind, Role, seconds};
@@ -57,36 +58,38 @@ pub struct CaptureOutcome {
     pub first: Option<(u64, Difference)>,
     /// Why it was not followed to the end without a difference.
     pub stop: Option<Stop>,
-    /// A setting of the end that its packets show, other than the default of the profile.
-    pub setting: Option<&'static str>,
+    /// Settings of the end that its packets show, other than the defaults of the profile.
+    pub settings: Vec<&'static str>,
 }
 
-/// Follows an end with the settings of a profile. A Linux that reports no duplicates may have switched that off.
+/// Follows an end with the settings of a profile, and a Linux that differs with the others that its packets may show.
 pub fn follow(end: &CapturedEnd, profile: &Config) -> CaptureOutcome {
-    let outcome = follow_with(end, profile);
-    if outcome.first.is_none() || !profile.dsack || !profile.flavor.is_linux() {
+    let outcome = follow_with(end, profile, end.acts_within);
+    if outcome.first.is_none() || !profile.flavor.is_linux() {
         return outcome;
     }
-    let silent = follow_with(end, &Config { dsack: false, ..profile.clone() });
-    if silent.first.is_some() {
-        return outcome;
-    }
-    CaptureOutcome { setting: Some("net.ipv4.tcp_dsack = 0"), ..silent }
+    settings::followed(outcome, |set| {
+        let (mut config, mut within) = (profile.clone(), end.acts_within);
+        for one in set {
+            one.apply(&mut config, &mut within);
+        }
+        follow_with(end, &config, within)
+    })
 }
 
-fn follow_with(end: &CapturedEnd, profile: &Config) -> CaptureOutcome {
+fn follow_with(end: &CapturedEnd, profile: &Config, within: Dur) -> CaptureOutcome {
     if let Some(why) = &end.refused {
         let stop = Stop { frame: None, why: why.clone() };
         return CaptureOutcome { stop: Some(stop), ..empty(end) };
     }
-    let mut run = match Run::new(end, profile, false) {
+    let mut run = match Run::new(end, profile, within, false) {
         Ok(run) => run,
         Err(why) => return CaptureOutcome { stop: Some(Stop { frame: None, why }), ..empty(end) },
     };
     run.run();
     if run.last.is_some() {
         // All possibilities from the begin on; the log of the model is slow, so that only this pass keeps it.
-        run = Run::new(end, profile, true).unwrap_or(run);
+        run = Run::new(end, profile, within, true).unwrap_or(run);
         (run.least, run.level) = (1, 1);
         run.run();
         let why = if let Some(frame) = end.queued {
@@ -116,7 +119,7 @@ fn empty(end: &CapturedEnd) -> CaptureOutcome {
         arrivals: 0,
         first: None,
         stop: None,
-        setting: None,
+        settings: Vec::new(),
     }
 }
 
@@ -130,6 +133,8 @@ struct Place {
 
 pub(super) struct Run<'a> {
     pub(super) end: &'a CapturedEnd,
+    /// Within this time the end does what it should do at once.
+    pub(super) within: Dur,
     pub(super) all: Vec<Hypothesis>,
     /// How many possibilities are tried now, a place in [`MOST`], and how many from the begin on.
     pub(super) level: usize,
@@ -159,7 +164,7 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(end: &'a CapturedEnd, profile: &Config, logs: bool) -> Result<Run<'a>, String> {
+    fn new(end: &'a CapturedEnd, profile: &Config, within: Dur, logs: bool) -> Result<Run<'a>, String> {
         let syn = |sent: bool| {
             let found = end.packets.iter().find(|p| p.sent == sent && p.segment.flags.has(Flags::SYN));
             found.ok_or_else(|| "the capture has no whole handshake of the connection".to_owned())
@@ -203,6 +208,7 @@ impl<'a> Run<'a> {
         let next_sent = next_sent(&end.packets);
         Ok(Run {
             end,
+            within,
             all: vec![first],
             level: 0,
             least: 0,
@@ -366,7 +372,7 @@ impl<'a> Run<'a> {
 
     /// Time passes until `at`: the hypotheses that are left of one. A timer that is due about now may have fired or not.
     fn passes(&mut self, row: usize, mut one: Hypothesis, at: Time) -> Vec<Hypothesis> {
-        let within = self.end.acts_within;
+        let within = self.within;
         let mut left = Vec::new();
         loop {
             if let Some(held) = one.held.filter(|held| held.until < at) {
@@ -418,7 +424,7 @@ impl<'a> Run<'a> {
 
     /// A segment leaves.
     fn leaves(&mut self, row: usize, one: Hypothesis) {
-        let (packet, within) = (self.end.packets[row], self.end.acts_within);
+        let (packet, within) = (self.end.packets[row], self.within);
         let segment = &packet.segment;
         if segment.flags.has(Flags::SYN) {
             self.all.push(one);
@@ -438,7 +444,7 @@ impl<'a> Run<'a> {
     fn carries(&mut self, row: usize, mut one: Hypothesis) {
         let packet = self.end.packets[row];
         if one.owes_read {
-            one.reads(packet.at, self.end.acts_within);
+            one.reads(packet.at, self.within);
         }
         let now = packet.at.max(one.now);
         let Some(expected) = one.conn.observe_sent(now, &packet.segment) else {
@@ -452,7 +458,7 @@ impl<'a> Run<'a> {
 
     /// A segment without payload leaves.
     fn acknowledges(&mut self, row: usize, mut one: Hypothesis) {
-        let (packet, within) = (self.end.packets[row], self.end.acts_within);
+        let (packet, within) = (self.end.packets[row], self.within);
         let now = packet.at.max(one.now);
         if packet.segment.seq.distance(one.conn.next_numbers().0) < 0 && one.due.is_empty() {
             // A probe of the window or of the peer.

@@ -15,6 +15,7 @@
 //! | `arrival` | the ways in which an end may process a segment that arrives |
 //! | `foresight` | what the packets behind one tell about it |
 //! | `explain` | how a difference reads |
+//! | `settings` | settings of a host that its packets may show |
 //! | `sender` | what the sender of an end may not do |
 
 mod arrival;
@@ -27,6 +28,7 @@ mod order;
 mod packet;
 mod profile;
 mod sender;
+mod settings;
 
 pub use end::{CapturedEnd, CapturedEnds, Options, read};
 pub use follow::{CaptureOutcome, Stop, follow};

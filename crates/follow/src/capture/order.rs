@@ -24,7 +24,7 @@ pub(super) struct Stream {
     /// Its SYN permits SACK.
     sack: bool,
     /// The last ACK field of the other direction, and up to where its data have left.
-    acked: Option<SeqNum>,
+    pub acked: Option<SeqNum>,
     left: Option<SeqNum>,
 }
 
@@ -68,7 +68,7 @@ impl Stream {
     }
 
     /// Whether an answer may report what has passed: its ACK field, its SACK blocks and its echo of a timestamp.
-    fn explains(&self, answer: &Segment) -> bool {
+    pub fn explains(&self, answer: &Segment) -> bool {
         let echo = answer.options.timestamps.zip(self.stamp);
         self.lacks(answer.ack) == 0
             && answer.options.sack.iter().all(|block| self.has(block.end))

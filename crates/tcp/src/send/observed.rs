@@ -57,7 +57,12 @@ impl Sender {
         }
         let rto = self.timers.rto();
         let probes = self.cfg.tlp != Tlp::Off && self.sack;
-        let probe = self.rtt.srtt().filter(|_| probes).map(|srtt| self.last_sent.saturating_add(srtt * 2));
+        // The timer of a probe does not run beyond the timeout of the first segment (RFC 8985 section 7.2, `tcp_schedule_loss_probe`).
+        let probe = self.rtt.srtt().filter(|_| probes).map(|srtt| {
+            let head =
+                self.scoreboard.front().map_or(Time::MAX, |head| head.sent_at.saturating_add(self.rtt.rto()));
+            self.last_sent.saturating_add(srtt * 2).min(head)
+        });
         Some(probe.map_or(rto, |probe| probe.min(rto)))
     }
 }
