@@ -55,7 +55,7 @@ impl Row {
 pub enum Substrate {
     /// The model: rows are in the order in which things happened.
     Model,
-    /// A Linux kernel: of one instant, arrivals come first, then calls, then departures.
+    /// A Linux kernel: if its log does not tell the order within an instant, arrivals come first, then calls, then departures.
     Kernel,
 }
 
@@ -83,6 +83,8 @@ pub struct Setup {
     pub merges: bool,
     /// The log has packets, not the segments that the stack hands to the NIC.
     pub in_packets: bool,
+    /// The rows are in the order in which things happened, also those of one instant.
+    pub in_order: bool,
 }
 
 /// One end of a connection.

@@ -326,8 +326,8 @@ impl<'a> Run<'a> {
         match what {
             Row::In { segment, ecn, packets, size } => {
                 let arrival = Arrival { segment: &segment, ecn, packets, size };
-                let unordered = end.setup.substrate == Substrate::Kernel;
-                if unordered && self.calls(row) {
+                let is_kernel = end.setup.substrate == Substrate::Kernel;
+                if is_kernel && self.calls(row) {
                     let merges = end.setup.merges.then_some(Softirq::AfterApplication);
                     for softirq in [Softirq::AfterArrival].into_iter().chain(merges) {
                         let mut held = candidate.assuming(softirq);
@@ -340,18 +340,18 @@ impl<'a> Run<'a> {
                 let beside = |row: usize| {
                     end.rows.get(row).is_some_and(|(t, row)| *t == at && matches!(row, Row::In { .. }))
                 };
-                if unordered && row > 0 && beside(row - 1) {
+                if !end.setup.in_order && row > 0 && beside(row - 1) {
                     self.calls_before(row, &candidate);
                 }
                 // Socket memory decides whether Linux processes data on the fast path, on which it does not look for something to send
                 // (`tcp_rcv_established`).
-                if unordered && segment.len > 0 && candidate.conn.has_sendable(now) {
+                if is_kernel && segment.len > 0 && candidate.conn.has_sendable(now) {
                     let mut slow = candidate.clone();
                     slow.conn.packet_left();
                     slow.arrives(end, now, &arrival, true);
                     self.adds(row, slow);
                 }
-                if unordered && beside(row + 1) && !end.setup.reads_are_logged {
+                if is_kernel && beside(row + 1) && !end.setup.reads_are_logged {
                     // The kernel may process several segments before it runs a process.
                     let mut unread = candidate.clone();
                     unread.arrives(end, now, &arrival, false);

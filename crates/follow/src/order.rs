@@ -11,6 +11,30 @@ pub(crate) struct Call {
     pub arrived: usize,
     /// Segments that left at this instant before the call.
     pub left: usize,
+    /// How many packets its host had seen before, of all connections; `None` if the log does not tell.
+    pub before: Option<u64>,
+}
+
+/// The packets of an end and its calls in the order in which they happened. `seen`: for each packet, how many packets its host had seen before.
+/// `None` if the log does not tell the place of each call.
+pub(crate) fn placed(segments: &[(Time, Row)], seen: &[u64], calls: &[Call]) -> Option<Vec<(Time, Row)>> {
+    if calls.is_empty() {
+        return None;
+    }
+    let mut rows = Vec::with_capacity(segments.len() + calls.len());
+    let mut next = 0;
+    let mut latest = Time::ZERO;
+    for call in calls {
+        let before = call.before?;
+        while next < segments.len() && seen[next] < before {
+            latest = segments[next].0;
+            rows.push(segments[next]);
+            next += 1;
+        }
+        rows.push((call.at.max(latest), call.row));
+    }
+    rows.extend_from_slice(&segments[next..]);
+    Some(rows)
 }
 
 /// Puts the calls between the segments. The packets of the model are in the order in which things happened. A kernel's are those of two
@@ -69,7 +93,7 @@ mod tests {
     }
 
     fn read(ns: u64, arrived: usize, left: usize) -> Call {
-        Call { at: Time::from_nanos(ns), row: Row::Read(Bytes::new(1)), arrived, left }
+        Call { at: Time::from_nanos(ns), row: Row::Read(Bytes::new(1)), arrived, left, before: None }
     }
 
     fn told(rows: &[(Time, Row)]) -> String {
@@ -87,6 +111,18 @@ mod tests {
         let rows = |arrived, left| told(&ordered(Substrate::Model, segments(), &[read(5, arrived, left)]));
         assert_eq!([rows(1, 0), rows(1, 1), rows(1, 2)], ["icooi", "iocoi", "iooci"]);
         assert_eq!(told(&ordered(Substrate::Model, segments(), &[read(7, 0, 0), read(9, 0, 0)])), "ioocci");
+    }
+
+    #[test]
+    fn a_call_is_behind_as_many_packets_of_its_host_as_the_log_tells() {
+        // The second packet of the host belongs to another connection.
+        let segments = [arrives(5), leaves(5), arrives(5)];
+        let at = |before| Call { before, ..read(5, 0, 0) };
+        let rows = |calls: &[Call]| placed(&segments, &[0, 2, 3], calls).map(|rows| told(&rows));
+        assert_eq!(rows(&[at(Some(1)), at(Some(3))]).as_deref(), Some("icoci"));
+        assert_eq!(rows(&[at(Some(0)), at(Some(4))]).as_deref(), Some("cioic"));
+        assert_eq!(rows(&[at(Some(1)), at(None)]), None);
+        assert_eq!(rows(&[]), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::end::{End, Row, Setup, Substrate};
 use crate::gro;
 use crate::inside::Told;
-use crate::order::{Call, ordered};
+use crate::order::{Call, ordered, placed};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tcpassay_case::params::{self, Value};
@@ -190,7 +190,7 @@ fn events(recording: &Recording) -> BTreeMap<u32, Said> {
             EventKind::App => {
                 if let Some(row) = call(event) {
                     let (at, arrived, left) = told.instant;
-                    told.calls.push(Call { at, row, arrived, left });
+                    told.calls.push(Call { at, row, arrived, left, before: event.seq });
                 }
             }
             _ => {}
@@ -267,6 +267,7 @@ fn setup(
         reads_everything: !paces,
         merges: host.nic.gro,
         in_packets: substrate == Substrate::Kernel,
+        in_order: substrate == Substrate::Model,
     })
 }
 
@@ -279,23 +280,30 @@ fn end(
     told: &Said,
 ) -> End {
     let (own, peer) = (ports[side], ports[1 - side]);
-    let mut rows = Vec::new();
-    for packet in recording.packets.iter().filter(|packet| packet.interface == host) {
+    let (mut rows, mut seen) = (Vec::new(), Vec::new());
+    for (number, packet) in (0..).zip(recording.packets.iter().filter(|packet| packet.interface == host)) {
         let Some(segment) = packet.segment else { continue };
         let ends = ((packet.from, packet.from_port), (packet.to, packet.to_port));
         if ends == (own, peer) {
             rows.push((packet.at, Row::Out { segment, ecn: packet.ecn }));
         } else if ends == (peer, own) {
             rows.push((packet.at, Row::In { segment, ecn: packet.ecn, packets: 1, size: 0 }));
+        } else {
+            continue;
         }
+        seen.push(number);
     }
     let exact = setup.substrate == Substrate::Model;
     setup.reads_are_logged = exact || told.calls.iter().any(|call| matches!(call.row, Row::Read(_)));
     setup.in_packets &= !has_super_segments(&rows);
     let mut inside = if exact { Vec::new() } else { told.inside.clone() };
     inside.sort_by_key(|(at, _)| *at);
-    let rows = gro::merge(rows, &told.merged, told.opened);
-    let mut rows = ordered(setup.substrate, rows, &told.calls);
+    // What a NIC merges is logged at its neighbour, before it is merged.
+    let happened = if exact || setup.merges { None } else { placed(&rows, &seen, &told.calls) };
+    setup.in_order |= happened.is_some();
+    let mut rows = happened.unwrap_or_else(|| {
+        ordered(setup.substrate, gro::merge(rows, &told.merged, told.opened), &told.calls)
+    });
     if !exact {
         let times = rows.iter_mut().map(|(at, _)| at).chain(inside.iter_mut().map(|(at, _)| at));
         times.for_each(|at| *at = at.saturating_sub(BEFORE_TICK));

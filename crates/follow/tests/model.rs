@@ -283,6 +283,7 @@ fn what_leaves_at_an_instant_rules_out_candidates_before_there_are_too_many() {
         active: false,
         reads_are_logged: false,
         reads_everything: true,
+        in_order: true,
         ..setup
     };
     let end = End { flow: 0, host: 0, setup, rows, inside: Vec::new(), until: at(4) };

@@ -56,6 +56,8 @@ pub struct FlowTracker {
     places: BTreeMap<(End, End), (usize, usize)>,
     /// Of a connection from ports that another one had: that one and its server, whose end lives until it answers the new SYN.
     replaced: BTreeMap<usize, (usize, u32)>,
+    /// For each host, how many packets at its taps the recording has.
+    recorded: Vec<u64>,
 }
 
 impl FlowTracker {
@@ -67,6 +69,7 @@ impl FlowTracker {
             directions: Vec::new(),
             places: BTreeMap::new(),
             replaced: BTreeMap::new(),
+            recorded: Vec::new(),
         }
     }
 
@@ -105,6 +108,11 @@ impl FlowTracker {
             self.replaced.insert(place, (old, server.0));
         }
         self.places.insert((server, client), (place, 1));
+    }
+
+    /// How many packets at the taps of a host the recording has.
+    pub fn recorded(&self, host: usize) -> u64 {
+        self.recorded.get(host).copied().unwrap_or(0)
     }
 
     /// The flow of the data from `from` to `to`.
@@ -152,6 +160,8 @@ impl FlowTracker {
         let Some(since) = seen.at.checked_sub(self.start) else { return };
         let at = Time::from_nanos(since);
         if collector.wants_packets() {
+            self.recorded.resize(self.recorded.len().max(host as usize + 1), 0);
+            self.recorded[host as usize] += 1;
             collector.packet(PacketRecord {
                 at,
                 interface: host,

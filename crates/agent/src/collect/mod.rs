@@ -5,6 +5,7 @@
 //! load of the machine.
 
 pub mod flow_tracker;
+pub mod host_taps;
 pub mod inet_diag;
 pub mod machine_load;
 pub mod nstat;

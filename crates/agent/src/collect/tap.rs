@@ -29,13 +29,15 @@ pub enum TapDirection {
     Out,
     /// Packets that the device receives.
     In,
+    /// Both in one ring, which keeps their order. The number of the tap is that of what leaves; what arrives has the next one.
+    Both,
 }
 
 /// A packet at a tap.
 pub struct CapturedPacket {
     /// When the packet passed, by the kernel's clock in nanoseconds.
     pub at: u64,
-    /// The index of the tap.
+    /// The number of the tap.
     pub tap: usize,
     /// The length in bytes from the IP header on.
     pub len: u32,
@@ -45,6 +47,7 @@ pub struct CapturedPacket {
 
 struct Tap {
     number: usize,
+    direction: TapDirection,
     ring: Ring,
     frames: usize,
     next: usize,
@@ -80,7 +83,8 @@ impl Taps {
         direction: TapDirection,
         packets: u64,
     ) -> io::Result<()> {
-        let blocks = blocks(packets);
+        let directions = if direction == TapDirection::Both { 2 } else { 1 };
+        let blocks = blocks(packets, directions);
         let socket = sys::socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
         match direction {
             // Takes the first bytes of leaving packets and drops all others (SKF_AD_OFF + SKF_AD_PKTTYPE, linux/filter.h).
@@ -97,17 +101,18 @@ impl Taps {
                 sys::ignore_outgoing(socket.as_fd())?;
                 sys::attach_filter(socket.as_fd(), &[(0x06, 0, 0, SNAP)])?;
             }
+            TapDirection::Both => sys::attach_filter(socket.as_fd(), &[(0x06, 0, 0, SNAP)])?,
         }
         let ring = packet_ring(socket, BLOCK, blocks, FRAME)?;
         let socket = ring.socket().as_fd();
         sys::bind_packet(socket, sys::interface_index_by(socket, interface)?)?;
         let frames = (BLOCK / FRAME * blocks) as usize;
-        self.all.push(Tap { number, ring, frames, next: 0, read: Vec::new() });
+        self.all.push(Tap { number, direction, ring, frames, next: 0, read: Vec::new() });
         Ok(())
     }
 
-    /// Calls `each` with the packets that have passed since the last call and before `until`, in the order of time, then of taps. In real
-    /// time the ring of the receiver may be read after a packet has arrived and the ring of its sender before it left; `until`
+    /// Calls `each` with the packets that have passed since the last call and before `until`, in the order of time, then of pairs of taps.
+    /// Those of one ring keep their order, and those of rings of one pair that of their opening. In real time the ring of the receiver may be read after a packet has arrived and the ring of its sender before it left; `until`
     /// must therefore be a little in the past.
     pub fn drain(&mut self, until: u64, mut each: impl FnMut(&CapturedPacket)) {
         let mut seen = std::mem::take(&mut self.seen);
@@ -116,7 +121,7 @@ impl Taps {
             self.sum = self.sum.wrapping_add(sum);
             tap.give_back(self.zero.as_ref());
         }
-        seen.sort_by_key(|s| (s.at, s.tap));
+        seen.sort_by_key(|s| (s.at, s.tap / 2));
         let whole = seen.partition_point(|s| s.at < until);
         seen.drain(..whole).for_each(|s| each(&s));
         self.seen = seen;
@@ -141,17 +146,17 @@ impl Taps {
     }
 }
 
-/// The blocks of a ring for so many packets.
-fn blocks(packets: u64) -> u32 {
-    u32::try_from(packets.div_ceil(u64::from(BLOCK / FRAME)).clamp(32, 256)).expect("at most 256")
+/// The blocks of a ring for so many packets in each of its directions.
+fn blocks(packets: u64, directions: u64) -> u32 {
+    let blocks = (packets * directions).div_ceil(u64::from(BLOCK / FRAME));
+    u32::try_from(blocks.clamp(32, 256 * directions)).expect("at most 512")
 }
 
 impl Tap {
     /// Moves the packets of the ring to `into`, and returns the sum of their digests. Each frame begins with `struct tpacket2_hdr`
     /// (`linux/if_packet.h`): status, length of the packet, bytes kept, offsets of the link-layer and network headers (16
-    /// bits each), seconds, nanoseconds.
+    /// bits each), seconds, nanoseconds. `struct sockaddr_ll` follows, with the kind of the packet in its word of the hardware type.
     fn drain(&mut self, into: &mut Vec<CapturedPacket>) -> u64 {
-        let place = self.number;
         let mut sum = 0_u64;
         loop {
             let frame = self.next * FRAME as usize;
@@ -161,6 +166,9 @@ impl Tap {
             let word = |n: usize| self.ring.read(frame + 4 * n);
             let (len, kept, network) = (word(1), word(2), word(3) >> 16);
             let at = u64::from(word(4)) * 1_000_000_000 + u64::from(word(5));
+            let arrives = self.direction == TapDirection::Both
+                && word(10) >> 16 & 0xff != u32::from(libc::PACKET_OUTGOING);
+            let place = self.number + usize::from(arrives);
             let bytes = self.ring.bytes(frame + network as usize, kept as usize);
             sum = sum.wrapping_add(digest([at, place as u64, u64::from(len)], bytes));
             if let Ok(packet) = decode(bytes) {
@@ -204,7 +212,9 @@ mod tests {
 
     #[test]
     fn a_ring_has_whole_blocks_of_256_packets_within_its_bounds() {
-        assert_eq!([0, 8192, 8193, 20_000, 1_000_000].map(blocks), [32, 32, 33, 79, 256]);
+        let sizes = [0, 8192, 8193, 20_000, 1_000_000];
+        assert_eq!(sizes.map(|packets| blocks(packets, 1)), [32, 32, 33, 79, 256]);
+        assert_eq!(sizes.map(|packets| blocks(packets, 2)), [32, 64, 65, 157, 512]);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use crate::collect::inet_diag::InetDiag;
 use crate::collect::queues::QueueMonitor;
-use crate::collect::tap::Taps;
 use crate::collect::trace_events::KernelTrace;
 use crate::netns::topology::NetnsTopology;
 use crate::system::Failure;
@@ -19,12 +18,9 @@ const RING_DELAY: u64 = 200_000;
 pub struct Collectors<'a> {
     /// Time passes while the agent works.
     pub real_time: bool,
-    /// The generators are measured: one tap a host.
-    pub benchmark: bool,
     /// The start of the run by the kernel's clock, in nanoseconds.
     pub start: u64,
     pub topology: &'a NetnsTopology,
-    pub taps: Taps,
     pub trace: KernelTrace,
     pub queues: QueueMonitor,
     pub inet_diag: InetDiag,
@@ -49,19 +45,7 @@ impl Collectors<'_> {
 
     /// Reads the packets since the last call. Returns the instant at which the last of them passed.
     pub fn read_packets(&mut self, runtime: &mut TrafficRuntime) -> Option<u64> {
-        self.read_packets_until(self.complete_until(), runtime)
-    }
-
-    /// Reads the packets that passed before an instant of the kernel's clock. Returns when the last of them passed.
-    pub fn read_packets_until(&mut self, until: u64, runtime: &mut TrafficRuntime) -> Option<u64> {
-        let (mut last, benchmark) = (None, self.benchmark);
-        self.taps.drain(until, |packet| {
-            last = Some(packet.at);
-            for (host, outgoing) in roles(packet.tap, benchmark) {
-                runtime.packet(packet, host, outgoing);
-            }
-        });
-        last
+        runtime.read_packets_until(self.complete_until())
     }
 
     /// Reads everything that is read at a tick, which is due at `at`.
@@ -80,35 +64,5 @@ impl Collectors<'_> {
             )?;
         }
         Ok(())
-    }
-}
-
-/// The hosts that a packet at a tap concerns; for each, whether the packet leaves it. Each host has two
-/// taps, for leaving and for arriving packets. In a benchmark of two hosts tap `n` sees the packets that
-/// arrive at host `n`, which left the other one.
-fn roles(tap: usize, benchmark: bool) -> Vec<(u32, bool)> {
-    let host = |n: usize| u32::try_from(n).expect("few hosts");
-    if benchmark {
-        return vec![(1 - host(tap), true), (host(tap), false)];
-    }
-    vec![(host(tap / 2), tap.is_multiple_of(2))]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_host_has_two_taps_for_leaving_and_arriving_packets() {
-        assert_eq!(
-            [0, 1, 2, 3].map(|tap| roles(tap, false)[0]),
-            [(0, true), (0, false), (1, true), (1, false)]
-        );
-    }
-
-    #[test]
-    fn a_packet_that_arrives_in_a_benchmark_has_left_the_other_host_first() {
-        assert_eq!(roles(0, true), [(1, true), (0, false)]);
-        assert_eq!(roles(1, true), [(0, true), (1, false)]);
     }
 }

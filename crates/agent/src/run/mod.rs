@@ -16,6 +16,7 @@ mod event_loop;
 mod recording;
 mod setup;
 
+use crate::collect::host_taps::HostTaps;
 use crate::collect::inet_diag::InetDiag;
 use crate::collect::machine_load::{LoadSince, MachineLoad, pause};
 use crate::collect::queues::QueueMonitor;
@@ -201,13 +202,12 @@ fn traffic(
         None => guest_start(sys::now()),
     };
     runtime.start_at(start);
+    runtime.taps = HostTaps { taps, benchmark: benchmark.is_some(), real_time: environment.is_host() };
     relays.begin(start);
     let collectors = Collectors {
         real_time: environment.is_host(),
-        benchmark: benchmark.is_some(),
         start,
         topology: &topology,
-        taps,
         trace,
         queues: QueueMonitor::new(&topology, marking_programs, ack_marks, collect.series),
         inet_diag: InetDiag::default(),

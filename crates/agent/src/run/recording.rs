@@ -59,7 +59,7 @@ pub fn assemble(
     let EventLoop { case, mut runtime, mut collectors, udp, max_delay, start_delay, finished, ended, .. } =
         event_loop;
     runtime.record_final_reads();
-    collectors.read_packets_until(u64::MAX, &mut runtime);
+    runtime.read_packets_until(u64::MAX);
     // The trace ends here: the connections that the agent closes below were not closed by an application.
     let closed = collectors.trace.close(
         (collectors.start, runtime.now()),
@@ -72,7 +72,7 @@ pub fn assemble(
     }
     let now = ended.unwrap_or_else(|| runtime.now()).min(Time::ZERO + case.end);
     runtime.close_all();
-    let lost = collectors.taps.lost().map_err(|e| format!("a tap: {e}"))?;
+    let lost = runtime.taps.taps.lost().map_err(|e| format!("a tap: {e}"))?;
     let queues = collectors.queues.read(collectors.topology, &mut runtime.namespaces)?;
     let mut counters = host_counters(case, &mut collectors, &mut runtime)?;
     // The sockets are closed, so that the shim has received the last events of each.
@@ -133,8 +133,8 @@ pub fn assemble(
         collectors.inet_diag.append(series);
     }
     recording.environment = rows;
-    let digest = collectors.taps.digest();
-    Ok(((recording, digest), Rings { _taps: collectors.taps, _trace: collectors.trace }))
+    let digest = runtime.taps.taps.digest();
+    Ok(((recording, digest), Rings { _taps: runtime.taps.taps, _trace: collectors.trace }))
 }
 
 /// The counters of each host, and the packets that unmonitored queues dropped.

@@ -100,30 +100,27 @@ pub fn prepare(
     Ok(Setup { benchmark, topology, namespaces, marking_programs, ack_marks, taps, relays, nics, path })
 }
 
-/// Where the taps are, by number: for each host of this machine the packets that it sends, then those that arrive at it. `benchmark` is set if the generators are
-/// measured, and states whether the run has no taps; then one tap at the receiving device of each host is enough.
+/// Where the taps are, by number: for each host of this machine the packets that it sends, and with the next number those that arrive at it.
+/// `benchmark` is set if the generators are measured, and states whether the run has no taps; then one tap at the receiving device of each
+/// host is enough.
 fn tap_points(
     case: &Case,
     topology: &NetnsTopology,
     benchmark: Option<bool>,
 ) -> Vec<(usize, (usize, TapDirection))> {
     let points = |host: usize, device: usize| match benchmark {
-        // The NIC of this host merges packets on receipt. At its neighbour they are still as they were sent.
+        // The NIC of this host merges packets on receipt. At its neighbour they are still as they were sent. Of one instant, what arrives is
+        // read first, because it may be the cause of what leaves.
         None if case.hosts[host].nic.gro && topology.devices[device].test_link.is_none() => {
-            vec![(device, TapDirection::Out), (topology.devices[device].peer, TapDirection::Out)]
+            let arrives = (2 * host + 1, (topology.devices[device].peer, TapDirection::Out));
+            vec![arrives, (2 * host, (device, TapDirection::Out))]
         }
-        None => vec![(device, TapDirection::Out), (device, TapDirection::In)],
+        None => vec![(2 * host, (device, TapDirection::Both))],
         Some(true) => Vec::new(),
-        Some(false) => vec![(device, TapDirection::In)],
+        Some(false) => vec![(host, (device, TapDirection::In))],
     };
     let hosts = topology.hosts.iter().enumerate().filter(|(host, _)| topology.has_host(*host));
-    hosts
-        .flat_map(|(host, &device)| {
-            let points = points(host, device);
-            let first = host * points.len();
-            (first..).zip(points)
-        })
-        .collect()
+    hosts.flat_map(|(host, &device)| points(host, device)).collect()
 }
 
 /// The largest number of packets that pass a tap before it is read again.
@@ -180,18 +177,15 @@ mod tests {
     }
 
     #[test]
-    fn each_host_has_a_tap_for_what_it_sends_and_one_for_what_arrives() {
-        use TapDirection::{In, Out};
+    fn each_host_has_one_ring_for_both_directions_or_two_if_its_nic_merges_packets() {
+        use TapDirection::{Both, In, Out};
         let case = case(Substrate::Kernel, &[("nic.gro", "off"), ("receiver/nic.gro", "on")]);
         let topology = NetnsTopology::of(&case, &Environment::guest());
         let [sender, receiver] = topology.hosts[..] else { panic!("two hosts") };
         let points = tap_points(&case, &topology, None);
         // The receiver merges packets, so that its arrivals are read at the device of its neighbour.
         let neighbour = topology.devices[receiver].peer;
-        assert_eq!(
-            points,
-            [(0, (sender, Out)), (1, (sender, In)), (2, (receiver, Out)), (3, (neighbour, Out))]
-        );
+        assert_eq!(points, [(0, (sender, Both)), (3, (neighbour, Out)), (2, (receiver, Out))]);
         assert_eq!(tap_points(&case, &topology, Some(false)), [(0, (sender, In)), (1, (receiver, In))]);
         assert_eq!(tap_points(&case, &topology, Some(true)), []);
     }

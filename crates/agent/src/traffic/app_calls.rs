@@ -1,6 +1,6 @@
 //! The socket calls of applications: the trait [`Sockets`] of the workload on the sockets of the kernel.
 
-use crate::traffic::app_row::app_row;
+use crate::traffic::app_row::{Call, app_row};
 use crate::traffic::endpoint::{Endpoint, IoMode};
 use crate::traffic::runtime::{PAYLOAD, TrafficRuntime};
 use std::os::fd::AsFd;
@@ -27,19 +27,20 @@ impl AppCalls<'_, '_> {
         self.runtime.failure.is_some()
     }
 
-    /// Logs a call on the connection of `slot`: the bytes that it took, and of a write those that the application asked for.
-    fn log(&mut self, slot: SocketId, call: AppCall, taken: Option<Bytes>, asked: Option<Bytes>) {
+    /// Logs a call on the connection of `slot`.
+    fn log(&mut self, slot: SocketId, call: AppCall, known: Call) {
         if !self.runtime.collector.wants_events() {
             return;
         }
         let (now, flow) = (self.runtime.now(), self.runtime.endpoint(self.host, slot).outgoing);
         let host = u32::try_from(self.host).expect("hosts are numbered in 32 bits");
-        self.runtime.collector.event(app_row((now, host, flow), call, taken, asked));
+        self.runtime.collector.event(app_row((now, host, flow), call, known));
     }
 
-    /// Logs a write of `asked` bytes, of which the connection of `slot` has taken `taken`.
-    fn log_write(&mut self, slot: SocketId, taken: Bytes, asked: Bytes) {
-        self.log(slot, AppCall::Write, Some(taken), Some(asked).filter(|asked| taken < *asked));
+    /// Logs a write of `asked` bytes, of which the connection of `slot` has taken `taken`, after `before` packets of the host.
+    fn log_write(&mut self, slot: SocketId, taken: Bytes, asked: Bytes, before: Option<u64>) {
+        let asked = Some(asked).filter(|asked| taken < *asked);
+        self.log(slot, AppCall::Write, Call { taken: Some(taken), asked, before });
     }
 
     /// Keeps the first failure.
@@ -80,9 +81,10 @@ impl Sockets for AppCalls<'_, '_> {
             return Bytes::ZERO;
         }
         let at = self.runtime.slot(self.host, slot).expect("the slot is open");
+        let before = self.runtime.packets_before_call(self.host);
         if self.runtime.io_threads && n >= WITHOUT_END {
             match self.runtime.send_without_end(at) {
-                Ok(()) => self.log_write(slot, WITHOUT_END, WITHOUT_END),
+                Ok(()) => self.log_write(slot, WITHOUT_END, WITHOUT_END, before),
                 Err(e) => self.fail(format!("a sender: {e}")),
             }
             return Bytes::ZERO;
@@ -93,9 +95,9 @@ impl Sockets for AppCalls<'_, '_> {
                 Bytes::ZERO
             })
         } else {
-            endpoint.send(n, &PAYLOAD)
+            self.runtime.endpoint(self.host, slot).send(n, &PAYLOAD)
         };
-        self.log_write(slot, taken, n);
+        self.log_write(slot, taken, n, before);
         taken
     }
 
@@ -108,11 +110,13 @@ impl Sockets for AppCalls<'_, '_> {
 
     fn read(&mut self, slot: SocketId, n: Bytes) -> Bytes {
         let now = self.runtime.now();
+        let before = self.runtime.packets_before_call(self.host);
         let endpoint = self.runtime.endpoint(self.host, slot);
         let (taken, flow) = (endpoint.read(n), endpoint.incoming);
         if taken > 0 {
             self.runtime.collector.read(flow, now, taken);
-            self.log(slot, AppCall::Read, Some(Bytes::new(taken)), None);
+            let known = Call { taken: Some(Bytes::new(taken)), before, ..Call::default() };
+            self.log(slot, AppCall::Read, known);
         }
         Bytes::new(taken)
     }
@@ -128,7 +132,8 @@ impl Sockets for AppCalls<'_, '_> {
         if self.has_failed() {
             return;
         }
-        self.log(slot, AppCall::Shutdown, None, None);
+        let before = self.runtime.packets_before_call(self.host);
+        self.log(slot, AppCall::Shutdown, Call { before, ..Call::default() });
         let endpoint = self.runtime.endpoint(self.host, slot);
         match &endpoint.io {
             IoMode::BlockingWriter(writer) => writer.shutdown(),
@@ -138,7 +143,8 @@ impl Sockets for AppCalls<'_, '_> {
 
     fn close(&mut self, slot: SocketId) {
         if let Some(at) = self.runtime.slot(self.host, slot) {
-            self.log(slot, AppCall::Close, None, None);
+            let before = self.runtime.packets_before_call(self.host);
+            self.log(slot, AppCall::Close, Call { before, ..Call::default() });
             self.runtime.close(at, true);
         }
     }

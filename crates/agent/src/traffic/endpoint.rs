@@ -1,7 +1,7 @@
 //! One end of a connection.
 
 use crate::collect::tcp_info::TcpInfo;
-use crate::traffic::app_row::app_row;
+use crate::traffic::app_row::{Call, app_row};
 use crate::traffic::io_threads::{BlockingWriter, ReaderThread};
 use std::cell::Cell;
 use std::io;
@@ -102,8 +102,14 @@ impl Endpoint {
         Readiness::Ready
     }
 
-    /// Reads everything that is readable, and records it. Returns true if the peer has closed.
-    pub fn read_available(&mut self, now: Time, read_mode: &mut ReadMode, collector: &mut Collector) -> bool {
+    /// Reads everything that is readable, and records it. `before`: the packets of the host that were recorded before. Returns true if the peer
+    /// has closed.
+    pub fn read_available(
+        &mut self,
+        (now, mut before): (Time, Option<u64>),
+        read_mode: &mut ReadMode,
+        collector: &mut Collector,
+    ) -> bool {
         if let IoMode::Reader(reader, recorded) = &mut self.io {
             // The thread has read to the end of the stream: its count is exact.
             if let Some(reader) = reader.take_if(|_| self.peer_closed) {
@@ -127,7 +133,12 @@ impl Endpoint {
                     if collector.wants_events() {
                         let host = u32::try_from(self.host).expect("hosts are numbered in 32 bits");
                         let about = (now, host, self.outgoing);
-                        collector.event(app_row(about, AppCall::Read, Some(Bytes::new(n as u64)), None));
+                        let call = Call {
+                            taken: Some(Bytes::new(n as u64)),
+                            before: before.take(),
+                            ..Call::default()
+                        };
+                        collector.event(app_row(about, AppCall::Read, call));
                     }
                     if n < room {
                         break;

@@ -8,6 +8,7 @@
 mod opening;
 
 use crate::collect::flow_tracker::FlowTracker;
+use crate::collect::host_taps::HostTaps;
 use crate::collect::inet_diag::SocketEnds;
 use crate::collect::tap::CapturedPacket;
 use crate::collect::tcp_info::TcpInfo;
@@ -15,7 +16,7 @@ use crate::netns::build::NetnsSet;
 use crate::netns::topology::NetnsTopology;
 use crate::system::Failure;
 use crate::traffic::addresses::{PendingConnections, part_and_index, server_address};
-use crate::traffic::app_row::app_row;
+use crate::traffic::app_row::{Call, app_row};
 use crate::traffic::cc_engine::KernelCcNames;
 use crate::traffic::endpoint::{Endpoint, IoMode, ReadMode, Readiness};
 use crate::traffic::epoll_token::EpollToken;
@@ -83,6 +84,8 @@ pub struct TrafficRuntime<'a> {
     pub epoll: OwnedFd,
     pub collector: Collector,
     pub flow_tracker: FlowTracker,
+    /// The taps, once the run begins.
+    pub taps: HostTaps,
     /// Threads move the data of bulk transfers. Only in a guest; see [`io_threads`].
     pub io_threads: bool,
     /// The threads of blocking writes (`app.blocking`).
@@ -134,6 +137,7 @@ impl<'a> TrafficRuntime<'a> {
             epoll: sys::epoll().map_err(|e| epoll_error(&e))?,
             collector,
             flow_tracker: FlowTracker::new(u64::MAX),
+            taps: HostTaps::default(),
             io_threads: false,
             blocking_writers: BlockingWriters::new().map_err(|e| format!("eventfd: {e}"))?,
             traced: false,
@@ -339,6 +343,24 @@ impl<'a> TrafficRuntime<'a> {
         &self.connections
     }
 
+    /// Reads the packets that passed before an instant of the kernel's clock. Returns when the last of them passed.
+    pub fn read_packets_until(&mut self, until: u64) -> Option<u64> {
+        let mut taps = std::mem::take(&mut self.taps);
+        let last = taps.drain(until, |packet, host, outgoing| self.packet(packet, host, outgoing));
+        self.taps = taps;
+        last
+    }
+
+    /// The number of packets of `host` that the recording has, for the row of a call that follows at once. In real time, or without packets or
+    /// events in the recording, it is not known.
+    pub fn packets_before_call(&mut self, host: usize) -> Option<u64> {
+        if self.taps.real_time || !self.collector.wants_events() || !self.collector.wants_packets() {
+            return None;
+        }
+        self.read_packets_until(u64::MAX);
+        Some(self.flow_tracker.recorded(host))
+    }
+
     /// Takes a packet at a tap of `host` into account. The first one of a connection from another machine opens its flows.
     pub fn packet(&mut self, packet: &CapturedPacket, host: u32, outgoing: bool) {
         if let (false, false, Content::Tcp(segment)) =
@@ -387,8 +409,10 @@ impl<'a> TrafficRuntime<'a> {
     /// Reads everything that is readable for an application that only reads. Returns true if the peer has closed.
     pub fn read_available(&mut self, at: usize) -> bool {
         let now = self.now();
-        let endpoint = self.endpoints[at].as_mut().expect("the endpoint is open");
-        endpoint.read_available(now, &mut self.read_mode, &mut self.collector)
+        let open = "the endpoint is open";
+        let before = self.packets_before_call(self.endpoints[at].as_ref().expect(open).host);
+        let endpoint = self.endpoints[at].as_mut().expect(open);
+        endpoint.read_available((now, before), &mut self.read_mode, &mut self.collector)
     }
 
     /// Adds a sample of each socket to the series, at the end of an interval.
@@ -510,7 +534,7 @@ impl<'a> TrafficRuntime<'a> {
             if self.collector.wants_events() {
                 let number = u32::try_from(host).expect("hosts are numbered in 32 bits");
                 let about = (self.now, number, endpoint.outgoing);
-                self.collector.event(app_row(about, AppCall::Reboot, None, None));
+                self.collector.event(app_row(about, AppCall::Reboot, Call::default()));
             }
             self.close(at, true);
             self.halted.keep_silent()?;
