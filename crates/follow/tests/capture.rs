@@ -214,8 +214,16 @@ fn a_linux_that_reports_no_duplicate_at_all_has_switched_that_off() {
 
 #[test]
 fn a_timeout_below_the_usual_minimum_is_that_of_the_route_if_nothing_else_differs() {
-    let paused =
-        [("stack.sack", "off"), ("link.pause", "1s,300ms"), ("link.loss", "0"), ("link.duplicate", "0")];
+    // The application sends less than the path takes, so that a pause is longer than the timeout, and nothing is lost.
+    let paused = [
+        ("link.pause", "1s,300ms"),
+        ("app.workload", "paced"),
+        ("app.rate", "2Mbit"),
+        ("app.burst", "20KB"),
+        ("stack.sack", "off"),
+        ("link.loss", "0"),
+        ("link.duplicate", "0"),
+    ];
     let with = |min: &'static str| {
         let more: Vec<_> = paused.iter().copied().chain([("stack.min_rto", min)]).collect();
         followed(&end("sender", "linux", &more), "linux-6.1")

@@ -4,12 +4,13 @@ use super::end::CapturedEnd;
 use super::explain::{Found, Told};
 use super::foresight::{after_growth, moved, moves, next_sent, unread};
 use super::hypothesis::{Due, Held, Hypothesis, Way};
+use super::outcome::{CaptureOutcome, Stop, empty};
 use super::packet::CapturedPacket;
 use super::profile::with_syn;
 use super::sender::Bounds;
 use super::settings;
 use crate::compare::compare;
-use crate::difference::{Difference, shown};
+use crate::difference::shown;
 use crate::kind::{Kind, Role, seconds};
 use tcpassay_cc::Params;
 use tcpassay_tcp::{Config, Connection, WindowMove};
@@ -31,36 +32,6 @@ const CHECK: Dur = Dur::from_millis(10);
 const JUDGED: [&str; 5] = ["acknowledgment number", "ECE", "timestamps", "TSecr", "SACK blocks"];
 /// The controller, which decides nothing here.
 const CONTROLLER: &str = "cubic";
-
-/// Why an end was not followed any further, although it does not differ.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Stop {
-    /// The frame that is not followed any more; `None` if no packet was.
-    pub frame: Option<u64>,
-    /// Why.
-    pub why: String,
-}
-
-/// How far an end was followed.
-#[derive(Clone, PartialEq, Debug)]
-pub struct CaptureOutcome {
-    /// Packets of the connection.
-    pub packets: usize,
-    /// Packets before the first difference or the stop.
-    pub followed: usize,
-    /// ACKs without payload among them that the profile would have sent, too.
-    pub acks: usize,
-    /// Segments with payload or FIN whose ACK field, SACK blocks, echoes of timestamps and of marks are those of the profile.
-    pub carriers: usize,
-    /// Segments with payload that arrived.
-    pub arrivals: usize,
-    /// The frame of the first difference, or the last one before something that is missing, and the difference.
-    pub first: Option<(u64, Difference)>,
-    /// Why it was not followed to the end without a difference.
-    pub stop: Option<Stop>,
-    /// Settings of the end that its packets show, other than the defaults of the profile.
-    pub settings: Vec<&'static str>,
-}
 
 /// Follows an end with the settings of a profile, and a Linux that differs with the others that its packets may show.
 pub fn follow(end: &CapturedEnd, profile: &Config) -> CaptureOutcome {
@@ -108,19 +79,6 @@ fn follow_with(end: &CapturedEnd, profile: &Config, within: Dur) -> CaptureOutco
         }
     }
     run.outcome
-}
-
-fn empty(end: &CapturedEnd) -> CaptureOutcome {
-    CaptureOutcome {
-        packets: end.packets.len(),
-        followed: 0,
-        acks: 0,
-        carriers: 0,
-        arrivals: 0,
-        first: None,
-        stop: None,
-        settings: Vec::new(),
-    }
 }
 
 /// A place to which the follower returns.

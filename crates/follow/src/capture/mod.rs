@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `packet` | a packet |
 //! | `end` | the ends of a capture, with their packets and why they cannot be followed |
+//! | `outcome` | how far an end was followed |
 //! | `order` | the order of the packets of one instant |
 //! | `profile` | the settings of a profile, as far as the handshake of a connection tells them |
 //! | `hypothesis` | one possibility: a connection, and what it sends that the capture has not shown yet |
@@ -25,12 +26,14 @@ mod follow;
 mod foresight;
 mod hypothesis;
 mod order;
+mod outcome;
 mod packet;
 mod profile;
 mod sender;
 mod settings;
 
 pub use end::{CapturedEnd, CapturedEnds, Options, read};
-pub use follow::{CaptureOutcome, Stop, follow};
+pub use follow::follow;
+pub use outcome::{CaptureOutcome, Stop};
 pub use packet::CapturedPacket;
 pub use profile::{PROFILES, Unknown, profile};

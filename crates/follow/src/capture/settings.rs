@@ -1,6 +1,6 @@
 //! Settings of a host that a capture does not tell, but whose effect its packets show.
 
-use super::follow::CaptureOutcome;
+use super::outcome::CaptureOutcome;
 use tcpassay_tcp::Config;
 use tcpassay_units::Dur;
 
