@@ -87,7 +87,8 @@ impl CwndValidation {
     pub fn validate(&mut self, filled: bool, una: u64, nxt: u64, out: u64) {
         if una >= self.window_end || filled || (!self.filled && out > self.most_in_flight) {
             self.filled = filled;
-            self.most_in_flight = out;
+            // Nothing asks for it while the window counts as filled.
+            self.most_in_flight = if filled { 0 } else { out };
             self.window_end = nxt;
         }
     }

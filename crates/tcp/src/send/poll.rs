@@ -58,7 +58,7 @@ impl Sender {
         self.limits.set(now, self.unless_repairing(SendLimit::CongestionWindow));
         let (una, nxt) = (self.scoreboard.una(), self.scoreboard.nxt());
         self.cwnd_validation.take_sent();
-        self.cwnd_validation.validate(true, una, nxt, nxt - una);
+        self.cwnd_validation.validate(true, una, nxt, 0);
     }
 
     /// Whether [`Sender::poll`] would probably send something that the queue of the own host may hold back: no probe, and
