@@ -5,7 +5,8 @@ use tcpassay_case::Case;
 use tcpassay_case::params::{Substrate, Value};
 use tcpassay_follow::{differences, lacks};
 use tcpassay_judge::Level;
-use tcpassay_measure::{CollectOptions, Recording};
+use tcpassay_measure::reason::AppCall;
+use tcpassay_measure::{CollectOptions, EventLog, EventRow, Recording};
 use tcpassay_sim::{SimOptions, run};
 use tcpassay_units::Seed;
 
@@ -33,7 +34,28 @@ fn recorded(more: &[(&str, &str)]) -> Recording {
     recording.header.system = Some("6.1.192-tcpassay".to_owned());
     recording.header.seed = 1;
     recording.header.case = case.recorded();
+    recording.events = with_whole_writes(&recording.events).into();
     recording
+}
+
+/// The log of a kernel has one row for a write, that of the model one for each part that fitted into a segment.
+fn with_whole_writes(log: &EventLog) -> Vec<EventRow> {
+    let mut rows: Vec<EventRow> = Vec::new();
+    let mut first = None;
+    for event in log.iter() {
+        let writes = event.app_call() == Some(AppCall::Write);
+        if let Some(place) = first.filter(|_| writes && event.asked.is_none()) {
+            let row: &mut EventRow = &mut rows[place];
+            row.value = row.value.zip(event.value).map(|(a, b)| a + b);
+            row.asked = row.asked.filter(|asked| Some(asked.get()) != row.value);
+            continue;
+        }
+        if writes {
+            first = Some(rows.len());
+        }
+        rows.push(event);
+    }
+    rows
 }
 
 #[test]

@@ -6,7 +6,7 @@ use tcpassay_measure::{Completion, CompletionKind, Histogram, Latency, LatencyKi
 use tcpassay_units::{Dur, Rate};
 
 #[test]
-fn each_kind_of_latency_has_its_mean_its_ranks_and_its_maximum() {
+fn each_kind_of_latency_has_its_mean_its_ranks_its_maximum_and_its_number_of_samples() {
     // Of the values 1 to 1000 ns, in nanoseconds.
     let kinds = [
         (
@@ -19,6 +19,7 @@ fn each_kind_of_latency_has_its_mean_its_ranks_and_its_maximum() {
                 ("one_way_p999", 999.0),
                 ("one_way_max", 1000.0),
             ],
+            ("one_way_samples", 1000.0),
         ),
         (
             LatencyKind::Rtt,
@@ -30,6 +31,7 @@ fn each_kind_of_latency_has_its_mean_its_ranks_and_its_maximum() {
                 ("rtt_p999", 999.0),
                 ("rtt_max", 1000.0),
             ],
+            ("rtt_samples", 1000.0),
         ),
         (
             LatencyKind::QueueDelay,
@@ -41,9 +43,10 @@ fn each_kind_of_latency_has_its_mean_its_ranks_and_its_maximum() {
                 ("queue_delay_p999", 999.0),
                 ("queue_delay_max", 1000.0),
             ],
+            ("queue_delay_samples", 1000.0),
         ),
     ];
-    for (kind, expected) in kinds {
+    for (kind, expected, (samples, count)) in kinds {
         let mut recording = run(Dur::from_secs(1), vec![carried(0, 1_446_000)]);
         recording.devices = vec![device("queue", Rate::from_gbit(1))];
         recording.header.bottleneck = Some(0);
@@ -57,6 +60,7 @@ fn each_kind_of_latency_has_its_mean_its_ranks_and_its_maximum() {
         for (name, nanos) in expected {
             assert_near(m.get(name), nanos * 1e-9);
         }
+        assert_near(m.get(samples), count);
     }
 }
 

@@ -32,7 +32,8 @@ fn time_of_retries(retries: u32) -> Dur {
     /// The doublings of 200 ms below 120 s.
     const DOUBLINGS: u32 = 9;
     let doubled = Dur::from_millis(200) * ((2_u64 << retries.min(DOUBLINGS)) - 1);
-    doubled + Dur::from_secs(120) * u64::from(retries.saturating_sub(DOUBLINGS))
+    let more = Dur::from_secs(120).saturating_mul(u64::from(retries.saturating_sub(DOUBLINGS)));
+    doubled.saturating_add(more)
 }
 
 impl Sender {
