@@ -60,8 +60,6 @@ pub struct Core {
     pub(crate) packets: Arena,
     /// Packets in transit at the current instant, each with the node that receives it.
     pub(crate) moving: Vec<(NodeId, PacketHandle)>,
-    /// Several packets move at the current instant: an element passed them on together.
-    pub(crate) batch: bool,
     pub(crate) host_events: Vec<HostEvent>,
     pub(crate) egress: Vec<NodeId>,
     pub(crate) shared_buffers: Vec<SharedBuffer>,
@@ -76,12 +74,6 @@ impl Core {
     #[inline]
     pub fn now(&self) -> Time {
         self.now
-    }
-
-    /// Whether the packet that is processed is one of several of the same instant, as of one interrupt.
-    #[inline]
-    pub(crate) fn is_batch(&self) -> bool {
-        self.batch
     }
 
     /// The packet with this id. Panics or returns another packet when the packet was freed, which is a bug of the

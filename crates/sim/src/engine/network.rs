@@ -264,12 +264,11 @@ impl Network {
                 // The first element after a host is usually a link.
                 if let Node { ctx, element: Element::Link(link) } = &mut self.nodes[to.0 as usize] {
                     link.receive(ctx, &mut self.core, handle);
-                } else if let Some(to) = self.receive(hosts, to, handle, next) {
+                } else if let Some(to) = self.receive(hosts, to, handle) {
                     self.core.moving.push((to, handle));
                 }
             }
             self.core.moving.clear();
-            self.core.batch = false;
             if self.core.host_events.is_empty() {
                 return;
             }
@@ -301,7 +300,7 @@ impl Network {
                     }
                     return;
                 }
-                _ => match self.receive(hosts, to, handle, 0) {
+                _ => match self.receive(hosts, to, handle) {
                     Some(next) => to = next,
                     None => return,
                 },
@@ -309,20 +308,12 @@ impl Network {
         }
     }
 
-    /// A packet arrives at an element, as number `number` of those that move at this instant, from 1. Returns the next node when the
-    /// element is a switch.
+    /// A packet arrives at an element. Returns the next node when the element is a switch.
     #[inline(never)]
-    fn receive<H: Hosts>(
-        &mut self,
-        hosts: &mut H,
-        to: NodeId,
-        handle: PacketHandle,
-        number: usize,
-    ) -> Option<NodeId> {
+    fn receive<H: Hosts>(&mut self, hosts: &mut H, to: NodeId, handle: PacketHandle) -> Option<NodeId> {
         let Node { ctx, element } = &mut self.nodes[to.0 as usize];
         if let Element::Host(host) = element {
             let host = *host;
-            self.core.batch |= self.core.moving.len() > number;
             if arrives(ctx, &mut self.core, handle) {
                 hosts.receive(&mut self.core, host, handle.id);
                 self.core.packets.free(handle.id);

@@ -17,8 +17,6 @@ use tcpassay_workload::SocketId;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NextAction {
     Nothing,
-    /// The application is woken, and runs when all that arrives at this instant has been processed.
-    Wake,
     /// The application of this host and socket has a pending event.
     Tell(usize, SocketId),
     /// Connection and application have finished.
@@ -154,7 +152,7 @@ impl HostRecorder {
 }
 
 /// Completes an input: sends pending segments, reads on behalf of an application that only reads, and sets the timer
-/// unless an application event is pending. An application that is not `awake` runs after all that arrives at this instant.
+/// unless an application event is pending.
 #[expect(clippy::inline_always, reason = "once for each packet")]
 #[inline(always)]
 pub(super) fn serve(
@@ -162,15 +160,11 @@ pub(super) fn serve(
     net: &mut Core,
     lines: &mut [Option<HostLine>],
     recorder: &mut HostRecorder,
-    awake: bool,
 ) -> NextAction {
     transmit(conn, net, lines, recorder);
     if conn.only_reads {
         let n = conn.tcp.readable();
         if !n.is_zero() {
-            if !awake && (conn.woken || net.is_batch()) {
-                return NextAction::Wake;
-            }
             let _ = conn.tcp.read(net.now(), n);
             count(&mut conn.tally.read_bytes, n.get());
             recorder.application(conn, net.now(), AppCall::Read, Some(n), None);
@@ -180,10 +174,6 @@ pub(super) fn serve(
     if let Some(slot) = conn.slot
         && conn.has_pending_event()
     {
-        if !awake && (conn.woken || net.is_batch()) {
-            conn.untold = true;
-            return NextAction::Wake;
-        }
         return NextAction::Tell(conn.host, slot);
     }
     conn.arm(net);

@@ -44,9 +44,6 @@ pub(super) struct HostEndpoint {
     pub blocked: bool,
     /// The application only reads; the host reads on its behalf.
     pub only_reads: bool,
-    /// The application was woken at this instant and has not run; if `untold`, it has an event to process besides what it reads.
-    pub woken: bool,
-    pub untold: bool,
     /// The application has received the event that the connection is established, or that the peer closed it.
     pub open_reported: bool,
     pub close_reported: bool,

@@ -6,9 +6,6 @@
 //! the resulting events; the segments that follow from its calls are sent; the timer of the connection is moved when
 //! it is due earlier than before.
 //!
-//! As on a real host, an application runs when all segments of an interrupt have been processed (`net_rx_action`, `sk_data_ready`):
-//! they are acknowledged before it reads them. Packets that an element passes on at the same instant are one interrupt.
-//!
 //! Known differences from a real host: an application runs at the instant at which it is woken; it is woken for
 //! writing as in Linux (`sk_stream_is_writeable`: a third of the buffer is free); when a small queue delays data of
 //! one direction, it also delays the pure ACKs behind them.
@@ -31,7 +28,6 @@ mod recording;
 mod sockets;
 mod stacks;
 mod summary;
-mod woken;
 
 pub(crate) use real::RealHost;
 pub(crate) use stacks::{Stacks, StacksConfig, TimerOwner};
@@ -165,13 +161,13 @@ impl SimHosts {
 
     /// Whether all applications have finished.
     pub fn is_finished(&self) -> bool {
-        self.busy == 0 && (self.failed || self.stacks.datagrams.is_none() && self.stacks.woken.is_empty())
+        self.busy == 0 && (self.failed || self.stacks.datagrams.is_none())
     }
 
     /// Completes the processing after connection `c` received an input.
     #[inline]
     fn serve(&mut self, net: &mut Core, c: u32) {
-        let after = self.stacks.serve(net, c, false);
+        let after = self.stacks.serve(net, c);
         self.follow(net, c, after);
     }
 
@@ -179,7 +175,6 @@ impl SimHosts {
     fn follow(&mut self, net: &mut Core, c: u32, after: NextAction) {
         match after {
             NextAction::Nothing => {}
-            NextAction::Wake => self.wake(net, c),
             NextAction::Tell(host, slot) => {
                 self.notify_application(net, c, host, slot);
                 if self.stacks.is_over(c) {
@@ -187,36 +182,6 @@ impl SimHosts {
                 }
             }
             NextAction::Remove => self.stacks.remove(net, c),
-        }
-    }
-
-    /// The application of the connection runs after all else that is due at this instant.
-    #[inline(never)]
-    fn wake(&mut self, net: &mut Core, c: u32) {
-        let stacks = &mut self.stacks;
-        if !std::mem::replace(&mut stacks.conn(c).woken, true) && stacks.woken.add(c) {
-            let timer = stacks.woken.timer.unwrap_or_else(|| stacks.add_timer(net, TimerOwner::Woken));
-            stacks.woken.timer = Some(timer);
-            net.set_timer(timer, net.now());
-        }
-    }
-
-    /// Runs the applications that were woken, if their connections still exist.
-    fn run_woken(&mut self, net: &mut Core) {
-        for c in self.stacks.woken.take() {
-            let Some(conn) = self.stacks.conns[c as usize].as_deref_mut() else { continue };
-            if !std::mem::take(&mut conn.woken) {
-                continue;
-            }
-            let untold = std::mem::take(&mut conn.untold);
-            let after = self.stacks.serve(net, c, true);
-            let after = match (after, self.stacks.conn_ref(c).slot) {
-                (NextAction::Nothing, Some(slot)) if untold => {
-                    NextAction::Tell(self.stacks.conn_ref(c).host, slot)
-                }
-                (after, _) => after,
-            };
-            self.follow(net, c, after);
         }
     }
 
@@ -373,7 +338,6 @@ impl Hosts for SimHosts {
                 self.settle(net, host);
             }
             TimerOwner::Datagrams => self.stacks.send_datagram(net),
-            TimerOwner::Woken => self.run_woken(net),
             TimerOwner::Unused => {}
         }
     }

@@ -5,7 +5,6 @@ use super::datagrams::Datagrams;
 use super::endpoint::{FlowEntry, HostEndpoint, NONE};
 use super::line::HostLine;
 use super::real_flows::RealFlows;
-use super::woken::Woken;
 use crate::engine::{Core, FlowLabel, HostId, Packet, PacketId, Route, TimerId};
 use crate::python::BuildPython;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,7 +28,6 @@ pub(crate) enum TimerOwner {
     Apps(u32),
     Real(u32),
     Datagrams,
-    Woken,
 }
 
 /// The parameters of [`Stacks`].
@@ -59,7 +57,6 @@ pub(crate) struct Stacks {
     free_flows: Vec<usize>,
     /// Connections that a socket call modified, in the order of the calls.
     modified: VecDeque<u32>,
-    pub(super) woken: Woken,
     owners: Vec<TimerOwner>,
     pub(super) plan: Arc<TrafficSchedule>,
     seed: Seed,
@@ -122,7 +119,6 @@ impl Stacks {
             free: Vec::new(),
             free_flows: Vec::new(),
             modified: VecDeque::new(),
-            woken: Woken::default(),
             owners: Vec::new(),
             plan: spec.plan,
             seed: spec.seed,
@@ -219,14 +215,14 @@ impl Stacks {
         if recorder.each {
             recorder.after(conn, now);
         }
-        serve(conn, net, &mut self.lines, recorder, false)
+        serve(conn, net, &mut self.lines, recorder)
     }
 
     /// Sends the pending segments, reads on behalf of an application that only reads, and sets the timer unless an
     /// application event is pending.
-    pub fn serve(&mut self, net: &mut Core, c: u32, awake: bool) -> NextAction {
+    pub fn serve(&mut self, net: &mut Core, c: u32) -> NextAction {
         let conn = self.conns[c as usize].as_deref_mut().expect("a connection that lives");
-        serve(conn, net, &mut self.lines, &mut self.recorder, awake)
+        serve(conn, net, &mut self.lines, &mut self.recorder)
     }
 
     /// Sends the pending segments of the connection.
@@ -482,8 +478,6 @@ impl Stacks {
             open_reported: false,
             close_reported: false,
             modified: false,
-            woken: false,
-            untold: false,
             host,
             key,
             out: flow.out[usize::from(server)],

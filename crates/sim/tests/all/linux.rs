@@ -2,8 +2,7 @@
 //! `kernel`).
 
 use crate::{Rows, data, float, go, go_with, goodput, ms};
-use std::collections::BTreeMap;
-use tcpassay_measure::{EventKind, PacketRecord, Recording};
+use tcpassay_measure::{PacketRecord, Recording};
 use tcpassay_sim::CollectOptions;
 use tcpassay_units::Time;
 
@@ -215,37 +214,4 @@ fn connections_that_open_together_send_their_syns_in_order() {
     assert!(ports.is_sorted(), "{ports:?}");
     ports.dedup();
     assert_eq!(ports.len(), 3);
-}
-
-#[test]
-fn an_application_reads_after_all_segments_of_an_interrupt() {
-    // `net_rx_action` processes them all; `sk_data_ready` only wakes the reader. So it is for one that only reads, and for a server.
-    let events = CollectOptions { events: true, ..CollectOptions::default() };
-    for (workload, flows) in [("bulk", "1"), ("rpc", "2")] {
-        let rows = [
-            ("stack.profile", "linux"),
-            ("link.rate", "100Mbit"),
-            ("nic.rx_usecs", "1ms"),
-            ("app.workload", workload),
-            ("app.flows", flows),
-            ("app.duration", "100ms"),
-        ];
-        let rows: Vec<_> =
-            rows.into_iter().chain((workload == "rpc").then_some(("app.request", "20KB"))).collect();
-        let recording = go_with(&rows, events).recording;
-        // Of each instant of the receiver: segments with data, and how many of them had arrived when the application first read.
-        let mut instants: BTreeMap<Time, (u32, Option<u32>)> = BTreeMap::new();
-        for event in recording.events.iter().filter(|event| event.host == 1) {
-            let (arrived, at_read) = instants.entry(event.at).or_default();
-            match event.kind {
-                EventKind::In if event.len > Some(0) => *arrived += 1,
-                EventKind::App if event.why == "read" => *at_read = at_read.or(Some(*arrived)),
-                _ => {}
-            }
-        }
-        let several: Vec<_> =
-            instants.values().filter(|(arrived, read)| *arrived > 1 && read.is_some()).collect();
-        assert!(several.len() > 20, "{workload}: {} interrupts of several segments", several.len());
-        assert!(several.iter().all(|(arrived, read)| *read == Some(*arrived)), "{workload}: {several:?}");
-    }
 }
