@@ -350,7 +350,7 @@ def test_the_metrics_without_a_preferred_direction_are_these() -> None:
         "limited_cwnd", "limited_rwnd", "limited_app", "time_application", "time_nagle",
         "time_send_buffer", "time_receive_window", "time_congestion_window", "time_pacing",
         "time_host_queue", "time_recovery", "time_timers", "marks", "mark_share", "thinned", "utilisation_access",
-        "utilisation_uplink",
+        "utilisation_uplink", "rtt_samples", "one_way_samples", "queue_delay_samples",
     }  # fmt: skip
 
 
