@@ -207,9 +207,9 @@ fn options_that_a_syn_lacks_are_named_and_in_an_answer_only_those_that_the_peer_
 fn a_linux_that_reports_no_duplicate_at_all_has_switched_that_off() {
     let end = receiver("linux", &[("stack.dsack", "off")]);
     let outcome = followed(&end, "linux-6.1");
-    assert_eq!((&outcome.first, outcome.settings), (&None, vec!["net.ipv4.tcp_dsack = 0"]));
+    assert_eq!((&outcome.first, outcome.setting), (&None, Some("net.ipv4.tcp_dsack = 0")));
     assert_eq!(outcome.followed, end.packets.len());
-    assert_eq!(followed(&receiver("linux", &[]), "linux-6.1").settings, [""; 0]);
+    assert_eq!(followed(&receiver("linux", &[]), "linux-6.1").setting, None);
 }
 
 #[test]
@@ -229,8 +229,8 @@ fn a_timeout_below_the_usual_minimum_is_that_of_the_route_if_nothing_else_differ
         followed(&end("sender", "linux", &more), "linux-6.1")
     };
     let short = with("40ms");
-    assert_eq!((&short.first, short.settings), (&None, vec!["a smaller rto_min of the route"]));
-    assert_eq!((with("200ms").first, with("200ms").settings), (None, vec![]));
+    assert_eq!((&short.first, short.setting), (&None, Some("a smaller rto_min of the route")));
+    assert_eq!((with("200ms").first, with("200ms").setting), (None, None));
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn a_host_that_answers_within_two_milliseconds_keeps_what_arrives() {
     };
     let kept = later(1000);
     assert_eq!(kept.first, None);
-    assert_eq!(kept.settings, ["up to 2 ms between the arrival and TCP (gro_flush_timeout)"]);
+    assert_eq!(kept.setting, Some("up to 2 ms between the arrival and TCP (gro_flush_timeout)"));
     assert!(later(5000).first.is_some(), "no setting explains this");
 }
 

@@ -125,6 +125,6 @@ fn captured(outcome: &CaptureOutcome) -> serde_json::Value {
     let stop = outcome.stop.as_ref().map(|stop| serde_json::json!({ "frame": stop.frame, "why": stop.why }));
     serde_json::json!({
         "packets": outcome.packets, "followed": outcome.followed, "acks": outcome.acks, "carriers": outcome.carriers,
-        "arrivals": outcome.arrivals, "first": first, "stop": stop, "settings": outcome.settings,
+        "arrivals": outcome.arrivals, "first": first, "stop": stop, "setting": outcome.setting,
     })
 }

@@ -52,8 +52,8 @@ class Outcome:
     """Segments with payload that arrived."""
     first: First | None
     stop: Stop | None
-    settings: tuple[str, ...] = ()
-    """Settings of the end that its packets show, other than the defaults of the profile."""
+    setting: str | None = None
+    """A setting of the end that its packets show, other than the default of the profile."""
     syn_order: bool = True
     """The options of the SYN are in the order of this profile, as far as the capture tells."""
 

@@ -83,8 +83,8 @@ def _followed(end: End, name: str, console: Console) -> None:
     outcome = end.profiles[name]
     how = "to the end" if outcome.stop is None else f"up to frame {outcome.stop.frame}: {outcome.stop.why}"
     judged = f"{plural(outcome.acks, 'ACK')} and {plural(outcome.carriers, 'segment')} with data judged"
-    if outcome.settings:
-        judged += f", with {' and '.join(outcome.settings)}"
+    if outcome.setting:
+        judged += f", with {outcome.setting}"
     said = f"followed: {end.name}: {outcome.followed} of {outcome.packets} packets, {judged}, {how}"
     console.print(escape(said), highlight=False)
 

@@ -33,17 +33,15 @@ const JUDGED: [&str; 5] = ["acknowledgment number", "ECE", "timestamps", "TSecr"
 /// The controller, which decides nothing here.
 const CONTROLLER: &str = "cubic";
 
-/// Follows an end with the settings of a profile, and a Linux that differs with the others that its packets may show.
+/// Follows an end with the settings of a profile, and a Linux that differs with each of those that a capture does not tell.
 pub fn follow(end: &CapturedEnd, profile: &Config) -> CaptureOutcome {
     let outcome = follow_with(end, profile, end.acts_within);
     if outcome.first.is_none() || !profile.flavor.is_linux() {
         return outcome;
     }
-    settings::followed(outcome, |set| {
+    settings::followed(outcome, |setting| {
         let (mut config, mut within) = (profile.clone(), end.acts_within);
-        for one in set {
-            one.apply(&mut config, &mut within);
-        }
+        setting.apply(&mut config, &mut within);
         follow_with(end, &config, within)
     })
 }

@@ -29,8 +29,8 @@ pub struct CaptureOutcome {
     pub first: Option<(u64, Difference)>,
     /// Why it was not followed to the end without a difference.
     pub stop: Option<Stop>,
-    /// Settings of the end that its packets show, other than the defaults of the profile.
-    pub settings: Vec<&'static str>,
+    /// A setting of the end that its packets show, other than the default of the profile.
+    pub setting: Option<&'static str>,
 }
 
 /// Nothing was followed.
@@ -43,6 +43,6 @@ pub(super) fn empty(end: &CapturedEnd) -> CaptureOutcome {
         arrivals: 0,
         first: None,
         stop: None,
-        settings: Vec::new(),
+        setting: None,
     }
 }

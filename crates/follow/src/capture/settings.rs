@@ -42,29 +42,10 @@ impl Setting {
     }
 }
 
-/// The outcome with the fewest settings that explain all packets, or the given one, of the profile's own. `follow` follows with the settings of a set.
-pub(super) fn followed(
-    plain: CaptureOutcome,
-    follow: impl Fn(&[Setting]) -> CaptureOutcome,
-) -> CaptureOutcome {
-    let mut set: Vec<Setting> = Vec::new();
-    let mut furthest = plain.followed;
-    loop {
-        let more = |one: &Setting| {
-            let tried: Vec<Setting> = set.iter().copied().chain([*one]).collect();
-            let outcome = follow(&tried);
-            (tried, outcome)
-        };
-        let left = Setting::ALL.iter().filter(|one| !set.contains(one));
-        let best = left.map(more).max_by_key(|(_, outcome)| (outcome.first.is_none(), outcome.followed));
-        match best {
-            Some((tried, outcome)) if outcome.first.is_none() => {
-                return CaptureOutcome { settings: tried.iter().map(|one| one.name()).collect(), ..outcome };
-            }
-            Some((tried, outcome)) if outcome.followed > furthest => {
-                (set, furthest) = (tried, outcome.followed);
-            }
-            _ => return plain,
-        }
-    }
+/// The outcome with the setting that explains all packets, or the given one, of the profile's own. `follow` follows with a setting. Two at
+/// once are not tried: the receivers of other stacks would be taken for Linux.
+pub(super) fn followed(plain: CaptureOutcome, follow: impl Fn(Setting) -> CaptureOutcome) -> CaptureOutcome {
+    let with = |one: Setting| CaptureOutcome { setting: Some(one.name()), ..follow(one) };
+    let explains = |outcome: &CaptureOutcome| outcome.first.is_none();
+    Setting::ALL.into_iter().map(with).find(explains).unwrap_or(plain)
 }
