@@ -45,8 +45,9 @@ impl Found {
     /// The difference, with the reason of the candidate that ended.
     pub fn explained(self, end: &End, candidate: &Candidate) -> Difference {
         let at = self.due.as_ref().map_or(self.at, |due| due.at);
-        let inside = Reason::inside(&self.kind, at, candidate, end);
-        let reason = inside.unwrap_or_else(|| Reason::of(&self.kind, at, candidate));
+        let timer = Reason::timer(&self.kind, (self.row, at), candidate, end);
+        let inside = || Reason::inside(&self.kind, at, candidate, end);
+        let reason = timer.or_else(inside).unwrap_or_else(|| Reason::of(&self.kind, at, candidate));
         let expected = match &self.due {
             Some(due) => format!("at {} {}", seconds(due.at), shown(end.initial(), &due.segment, due.ecn)),
             None if self.kind == Kind::Read => {

@@ -144,7 +144,10 @@ impl Step<'_> {
             LogEvent::Congestion { from, to, why } => Some((from, to, why)),
             _ => None,
         });
-        if let Some((_, to, why)) = moved.filter(|(from, to, _)| reduces(*from) || reduces(*to)) {
+        // If both made the same transition, what differs is what the window did afterwards with the same ACK.
+        let (model, kernel) = (self.model.1, self.kernel.1);
+        let others = model.ssthresh != kernel.ssthresh || model.reduces() != kernel.reduces();
+        if let Some((_, to, why)) = moved.filter(|(from, to, _)| others && (reduces(*from) || reduces(*to))) {
             return transition(to, why);
         }
         if self.kernel.0.state != self.kernel.1.state && self.kernel.1.reduces() != self.model.1.reduces() {
@@ -312,6 +315,32 @@ mod tests {
     fn windows_that_are_the_same_again_do_not_differ() {
         let rows = [(at(1), before(10)), (at(2), before(11)), (at(3), before(12))];
         assert_eq!(watched(&rows, "reno", &[(1, BEGIN), (2, window(12)), (3, window(12))]), None);
+    }
+
+    #[test]
+    fn another_window_after_the_same_transition_is_that_of_its_reduction() {
+        let recovery = |cwnd| Inside {
+            cwnd: Bytes::new(cwnd),
+            ssthresh: Bytes::new(5),
+            state: CongestionState::Recovery,
+        };
+        let enters = LogEvent::Congestion {
+            from: CongestionState::Open,
+            to: CongestionState::Recovery,
+            why: CongestionCause::Rack,
+        };
+        let reduces = LogEvent::Window {
+            cwnd: Bytes::new(8),
+            ssthresh: Bytes::new(5),
+            flight: Bytes::new(7),
+            why: WindowCause::Prr,
+        };
+        let log = [enters, reduces].map(|what| LogEntry { at: at(1), what });
+        let rule = |kernel| {
+            Step { model: (BEGIN, recovery(8)), kernel: (BEGIN, kernel), cc: "reno" }.rule(log.iter()).0
+        };
+        assert_eq!(rule(recovery(9)), "proportional rate reduction");
+        assert_eq!(rule(BEGIN), "a recovery begins");
     }
 
     #[test]

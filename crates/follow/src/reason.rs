@@ -1,12 +1,15 @@
 //! The model's reason for what it expected: the last decision in its own log, and where Linux or an RFC has the rule.
 
 use crate::candidate::Candidate;
-use crate::end::End;
+use crate::end::{End, Row};
 use crate::kind::{Kind, Role, seconds};
 use tcpassay_tcp::{
     AckDecision, AckReason, CongestionState, LogEntry, LogEvent, LossRule, Timer, TimerChange, WindowCause,
 };
-use tcpassay_units::Time;
+use tcpassay_units::{Dur, Time};
+
+/// What happens within this time happens at the same time.
+const SAME: Dur = Dur::from_micros(2);
 
 /// A reason.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -28,6 +31,26 @@ impl Reason {
     pub fn inside(kind: &Kind, at: Time, candidate: &Candidate, end: &End) -> Option<Reason> {
         let since = of_sender(kind).then(|| candidate.since(end, at)).flatten()?;
         Some(Reason::new(since.text, format!("since {}", since.name), since.source))
+    }
+
+    /// The reason of a retransmission that only the end sends, at row `row` and time `at`, when nothing arrives and no call is made: its timer.
+    pub fn timer(kind: &Kind, (row, at): (usize, Time), candidate: &Candidate, end: &End) -> Option<Reason> {
+        let since = at.saturating_sub(SAME);
+        let mut before = end.rows[..row].iter().rev().take_while(|(time, _)| *time >= since);
+        let asked = before.any(|(_, row)| !matches!(row, Row::Out { .. }));
+        let alone = !asked && *kind == Kind::OnlySent(Role::Retransmission);
+        if !alone || candidate.pacing_rate().is_some() {
+            return None;
+        }
+        let next = match candidate.next() {
+            Time::MAX => "no timer of the model runs".to_owned(),
+            timer => format!("the model's next timer fires at {}", seconds(timer)),
+        };
+        Some(Reason::new(
+            format!("nothing arrives at this time, and {next}"),
+            "timer",
+            "tcp_retransmit_timer, tcp_rearm_rto, tcp_set_rto, tcp_schedule_loss_probe, RFC 6298 section 5",
+        ))
     }
 
     /// The reason of a candidate that ended with a difference of this kind. `at`: when the model sent its segment, or the end its own.

@@ -6,9 +6,9 @@ use tcpassay_case::params::{Substrate, Value};
 use tcpassay_follow::{differences, lacks};
 use tcpassay_judge::Level;
 use tcpassay_measure::reason::AppCall;
-use tcpassay_measure::{CollectOptions, EventLog, EventRow, Recording};
+use tcpassay_measure::{CollectOptions, EventLog, EventRow, PacketRecord, Recording};
 use tcpassay_sim::{SimOptions, run};
-use tcpassay_units::Seed;
+use tcpassay_units::{Dur, Seed};
 
 fn none(name: &str) -> std::io::Result<String> {
     Err(std::io::Error::other(name.to_owned()))
@@ -92,4 +92,26 @@ fn a_run_that_cannot_be_followed_is_not_judged_and_the_reason_is_told() {
     recording.header.system = Some("7.4.0".to_owned());
     assert_eq!(lacks(&recording.header, &none).as_deref(), Some("the model has no profile of Linux 7.4.0"));
     assert_eq!(differences(&recording, &none), []);
+}
+
+#[test]
+fn a_retransmission_at_a_time_at_which_nothing_arrives_is_that_of_a_timer() {
+    let mut recording = recorded(&[]);
+    let data = |packet: &PacketRecord| {
+        packet.interface == 0 && packet.from == 0 && packet.segment.is_some_and(|segment| segment.len > 0)
+    };
+    let last = recording.packets.iter().rposition(data).expect("the sender sends data");
+    let mut again = recording.packets[last].clone();
+    again.at += Dur::from_micros(300);
+    let place = recording.packets.partition_point(|packet| packet.at <= again.at);
+    recording.packets.insert(place, again);
+    let found = differences(&recording, &none);
+    let sender = found.iter().find(|found| found.host == 0).expect("the sender differs");
+    assert_eq!(sender.title, "linux-6.1: a retransmission that the model would not have sent: timer");
+    assert!(
+        sender.text.contains("nothing arrives at this time, and the model's next timer fires at 0.")
+            && sender.text.contains("tcp_retransmit_timer"),
+        "{}",
+        sender.text
+    );
 }
