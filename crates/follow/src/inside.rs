@@ -55,7 +55,7 @@ impl Inside {
 
     /// Whether a window of the one state differs from that of the other for another reason than its size.
     fn reduces(self) -> bool {
-        !matches!(self.state, CongestionState::Open | CongestionState::Disorder)
+        reduces(self.state)
     }
 }
 
@@ -175,8 +175,7 @@ impl Step<'_> {
     /// A window that grows, or does not.
     fn growth(&self) -> (&'static str, &'static str) {
         let ((was, model), (_, kernel)) = (self.model, self.kernel);
-        let bbr = self.cc == "bbr";
-        if bbr {
+        if self.cc == "bbr" {
             return ("BBR", "bbr_main, bbr_set_cwnd");
         }
         if model.ssthresh != kernel.ssthresh && self.cc == "cubic" {
@@ -202,6 +201,7 @@ impl Step<'_> {
     }
 }
 
+/// Whether a state has a window of its own, which does not grow.
 fn reduces(state: CongestionState) -> bool {
     !matches!(state, CongestionState::Open | CongestionState::Disorder)
 }

@@ -106,7 +106,7 @@ pub struct EventRow {
     pub kind: EventKind,
     /// The reason, or the object of the event; empty when there is none.
     pub why: Reason,
-    /// Position of the first byte.
+    /// Position of the first byte; of a call on a kernel, how many packets of its host the recording had before.
     pub seq: Option<u64>,
     /// Acknowledged position.
     pub ack: Option<u64>,

@@ -1,6 +1,10 @@
 //! The taps of the hosts of a run: which host a packet at a tap concerns.
 
 use crate::collect::tap::{CapturedPacket, Taps};
+use tcpassay_linux::sys;
+
+/// In real time a packet is in the ring of its tap at most this long after it passed, in nanoseconds. The measured delay is far below.
+const RING_DELAY: u64 = 200_000;
 
 /// The taps of a run. The number of a tap tells its host and direction.
 #[derive(Default)]
@@ -14,6 +18,11 @@ pub struct HostTaps {
 }
 
 impl HostTaps {
+    /// The instant before which everything has reached the rings.
+    pub fn complete_until(&self) -> u64 {
+        if self.real_time { sys::now() - RING_DELAY } else { u64::MAX }
+    }
+
     /// Calls `each` with the packets that passed before `until`, as [`Taps::drain`], with each host that they concern and whether they leave it.
     /// Returns when the last one passed.
     pub fn drain(&mut self, until: u64, mut each: impl FnMut(&CapturedPacket, u32, bool)) -> Option<u64> {

@@ -112,8 +112,8 @@ impl Taps {
     }
 
     /// Calls `each` with the packets that have passed since the last call and before `until`, in the order of time, then of pairs of taps.
-    /// Those of one ring keep their order, and those of rings of one pair that of their opening. In real time the ring of the receiver may be read after a packet has arrived and the ring of its sender before it left; `until`
-    /// must therefore be a little in the past.
+    /// Those of one ring keep their order, and those of rings of one pair that of their opening. In real time the ring of the receiver may
+    /// be read after a packet has arrived and the ring of its sender before it left; `until` must therefore be a little in the past.
     pub fn drain(&mut self, until: u64, mut each: impl FnMut(&CapturedPacket)) {
         let mut seen = std::mem::take(&mut self.seen);
         for tap in &mut self.all {

@@ -6,18 +6,13 @@ use crate::collect::trace_events::KernelTrace;
 use crate::netns::topology::NetnsTopology;
 use crate::system::Failure;
 use crate::traffic::runtime::TrafficRuntime;
-use tcpassay_linux::sys;
 use tcpassay_units::{Dur, Time};
 
 /// The longest interval at which the collectors are read.
 pub const TICK: Dur = Dur::from_millis(1);
-/// In real time a packet is in the ring of its tap at most this long after it passed, in nanoseconds. The measured delay is far below.
-const RING_DELAY: u64 = 200_000;
 
 /// All collectors of a run.
 pub struct Collectors<'a> {
-    /// Time passes while the agent works.
-    pub real_time: bool,
     /// The start of the run by the kernel's clock, in nanoseconds.
     pub start: u64,
     pub topology: &'a NetnsTopology,
@@ -32,25 +27,15 @@ impl Collectors<'_> {
         self.queues.start(self.topology, &mut runtime.namespaces)
     }
 
-    /// The instant before which everything has reached the rings.
-    fn complete_until(&self) -> u64 {
-        if self.real_time { sys::now() - RING_DELAY } else { u64::MAX }
-    }
-
     /// Reads the trace events since the last call.
     pub fn read_trace(&mut self, runtime: &mut TrafficRuntime) {
-        let until = self.complete_until();
+        let until = runtime.taps.complete_until();
         self.trace.drain((self.start, until), &runtime.flow_tracker, &mut runtime.collector);
-    }
-
-    /// Reads the packets since the last call. Returns the instant at which the last of them passed.
-    pub fn read_packets(&mut self, runtime: &mut TrafficRuntime) -> Option<u64> {
-        runtime.read_packets_until(self.complete_until())
     }
 
     /// Reads everything that is read at a tick, which is due at `at`.
     pub fn sample(&mut self, at: Time, runtime: &mut TrafficRuntime) -> Result<(), Failure> {
-        self.read_packets(runtime);
+        runtime.read_packets();
         self.read_trace(runtime);
         if let (true, Some(interval)) = (at > Time::ZERO, runtime.collector.collect().series) {
             runtime.sample(at);

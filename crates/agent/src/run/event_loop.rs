@@ -172,7 +172,7 @@ impl<'a> EventLoop<'a> {
                 // A guest's packets are read after every wake-up. In real time a reader would delay the applications, so that the
                 // packets are read only as often as the rings of the taps need it.
                 if self.real_time {
-                    self.collectors.read_packets(&mut self.runtime);
+                    self.runtime.read_packets();
                 }
                 self.collectors.read_trace(&mut self.runtime);
                 timetable.collect = now + TICK;
@@ -284,7 +284,7 @@ impl<'a> EventLoop<'a> {
             timetable.armed = due;
         }
         sys::wait(self.runtime.epoll.as_fd(), events).map_err(|e| epoll_error(&e))?;
-        let packet = if self.real_time { None } else { self.collectors.read_packets(&mut self.runtime) };
+        let packet = if self.real_time { None } else { self.runtime.read_packets() };
         self.runtime.update_clock(packet.filter(|_| caused_by_packets(events)));
         Ok(())
     }

@@ -205,7 +205,6 @@ fn traffic(
     runtime.taps = HostTaps { taps, benchmark: benchmark.is_some(), real_time: environment.is_host() };
     relays.begin(start);
     let collectors = Collectors {
-        real_time: environment.is_host(),
         start,
         topology: &topology,
         trace,

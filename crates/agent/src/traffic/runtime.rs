@@ -343,6 +343,11 @@ impl<'a> TrafficRuntime<'a> {
         &self.connections
     }
 
+    /// Reads the packets since the last call. Returns when the last of them passed.
+    pub fn read_packets(&mut self) -> Option<u64> {
+        self.read_packets_until(self.taps.complete_until())
+    }
+
     /// Reads the packets that passed before an instant of the kernel's clock. Returns when the last of them passed.
     pub fn read_packets_until(&mut self, until: u64) -> Option<u64> {
         let mut taps = std::mem::take(&mut self.taps);

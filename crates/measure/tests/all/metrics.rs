@@ -586,21 +586,3 @@ fn a_timeout_lasts_from_the_last_transmission_or_the_last_new_ack() {
     assert_near(m.get("timeout_max"), 0.4);
     assert_eq!(rounds(&recording).iter().map(|r| r.timeouts).sum::<u32>(), 2);
 }
-
-#[test]
-fn failures_and_fairness_of_sizes_are_of_transfers_that_began_in_the_window() {
-    let mut recording = run(Dur::from_secs(1), vec![carried(0, 1_446_000)]);
-    let failed = |start| Completion { ok: false, ..completion(10_000, start, start + 1, Some(1)) };
-    recording.completions = vec![
-        failed(0),
-        failed(500),
-        completion(10_000, 0, 9, Some(1)),
-        completion(10_000, 500, 502, Some(1)),
-        completion(1_000_000, 500, 520, Some(10)),
-    ];
-    let warm = metrics(&recording, MetricOptions { warmup: Dur::from_millis(100) }).values;
-    assert_near(warm.get("failures"), 1.0);
-    assert_near(warm.get("completions"), 2.0);
-    // Both sizes at half of the speed of an idle path.
-    assert_near(warm.get("jain_sizes"), 1.0);
-}

@@ -2,6 +2,7 @@
 
 use crate::metrics::{all, assert_near, carried, completion, run, series};
 use crate::sample::device;
+use tcpassay_measure::metrics::{MetricOptions, metrics};
 use tcpassay_measure::{Completion, CompletionKind, Histogram, Latency, LatencyKind};
 use tcpassay_units::{Dur, Rate};
 
@@ -124,4 +125,22 @@ fn each_mean_of_a_series_is_of_its_own_column() {
         recording.series = Some(series(Dur::from_millis(1), &[("flow.0", column, &values)]));
         assert_near(all(&recording).values.get(name), mean);
     }
+}
+
+#[test]
+fn failures_and_fairness_of_sizes_are_of_transfers_that_began_in_the_window() {
+    let mut recording = run(Dur::from_secs(1), vec![carried(0, 1_446_000)]);
+    let failed = |start| Completion { ok: false, ..completion(10_000, start, start + 1, Some(1)) };
+    recording.completions = vec![
+        failed(0),
+        failed(500),
+        completion(10_000, 0, 9, Some(1)),
+        completion(10_000, 500, 502, Some(1)),
+        completion(1_000_000, 500, 520, Some(10)),
+    ];
+    let warm = metrics(&recording, MetricOptions { warmup: Dur::from_millis(100) }).values;
+    assert_near(warm.get("failures"), 1.0);
+    assert_near(warm.get("completions"), 2.0);
+    // Both sizes at half of the speed of an idle path.
+    assert_near(warm.get("jain_sizes"), 1.0);
 }

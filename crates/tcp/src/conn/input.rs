@@ -18,7 +18,7 @@ use crate::messages::{AckIn, Span};
 use crate::recv::Arrival;
 use arrayvec::ArrayVec;
 use tcpassay_units::{Dur, Time, count};
-use tcpassay_wire::{Ecn, Flags, Options, SackBlocks, Segment, Timestamps};
+use tcpassay_wire::{Ecn, Flags, Segment, Timestamps};
 
 impl Connection {
     /// A segment arrived from the network, with the ECN field of its IP header.
@@ -579,28 +579,5 @@ impl Connection {
                 _ => {}
             }
         }
-    }
-
-    /// Our reset of an open connection. It carries timestamps where they were agreed on (RFC 7323 section 5.2).
-    pub(super) fn own_reset(&mut self, now: Time) -> Reset {
-        let stamps = self.ts.option(now);
-        // Linux sends it like every packet of the connection (`tcp_send_active_reset`).
-        let window = if self.rules.reset_has_window_and_sack { self.recv.announce() } else { 0 };
-        let ack = Some(self.irs.at(self.recv.nxt()));
-        let mut options = Options::default();
-        if self.rules.reset_has_window_and_sack && self.recv.has_blocks() {
-            self.put_sacks(&mut options);
-        }
-        let echo =
-            if self.rules.reset_has_window_and_sack { self.recv.echo_flags() } else { Flags::default() };
-        Reset { seq: self.iss.at(self.acceptable_seq()), ack, window, stamps, sack: options.sack, echo }
-    }
-
-    /// The reset that answers `segment`, which has an ACK field.
-    pub(super) fn reset_for(&self, segment: &Segment) -> Reset {
-        let echo = |t: Timestamps| Timestamps { val: 0, ecr: t.val };
-        let stamps = segment.options.timestamps.filter(|_| self.cfg.stamp_resets).map(echo);
-        let (sack, echo) = (SackBlocks::default(), Flags::default());
-        Reset { seq: segment.ack, ack: None, window: 0, stamps, sack, echo }
     }
 }

@@ -3,11 +3,11 @@
 //! Sources: RFC 9293 section 3.10.7, RFC 5961, RFC 6191; `tcp_validate_incoming`, `tcp_send_challenge_ack` and
 //! `tcp_timewait_state_process` of Linux; `tcp_do_segment`, `syncache_chkrst` and `tcp_twcheck` of FreeBSD.
 
-use super::{ConnError, Connection};
+use super::{ConnError, Connection, Reset};
 use crate::config::EcnMode;
 use crate::log::State;
 use tcpassay_units::{Dur, Time};
-use tcpassay_wire::{Ecn, Flags, Segment};
+use tcpassay_wire::{Ecn, Flags, Options, SackBlocks, Segment, Timestamps};
 
 impl Connection {
     /// Whether `segment` begins a new connection: a SYN in TIME-WAIT above everything that this one received (RFC 9293
@@ -232,5 +232,28 @@ impl Connection {
         if !bare || segment.len > 0 || !expected {
             self.recv.answer(0..0);
         }
+    }
+
+    /// Our reset of an open connection. It carries timestamps where they were agreed on (RFC 7323 section 5.2).
+    pub(super) fn own_reset(&mut self, now: Time) -> Reset {
+        let stamps = self.ts.option(now);
+        // Linux sends it like every packet of the connection (`tcp_send_active_reset`).
+        let window = if self.rules.reset_has_window_and_sack { self.recv.announce() } else { 0 };
+        let ack = Some(self.irs.at(self.recv.nxt()));
+        let mut options = Options::default();
+        if self.rules.reset_has_window_and_sack && self.recv.has_blocks() {
+            self.put_sacks(&mut options);
+        }
+        let echo =
+            if self.rules.reset_has_window_and_sack { self.recv.echo_flags() } else { Flags::default() };
+        Reset { seq: self.iss.at(self.acceptable_seq()), ack, window, stamps, sack: options.sack, echo }
+    }
+
+    /// The reset that answers `segment`, which has an ACK field.
+    pub(super) fn reset_for(&self, segment: &Segment) -> Reset {
+        let echo = |t: Timestamps| Timestamps { val: 0, ecr: t.val };
+        let stamps = segment.options.timestamps.filter(|_| self.cfg.stamp_resets).map(echo);
+        let (sack, echo) = (SackBlocks::default(), Flags::default());
+        Reset { seq: segment.ack, ack: None, window: 0, stamps, sack, echo }
     }
 }

@@ -1,6 +1,6 @@
-//! The congestion states: how a recovery begins, continues and ends.
+//! The congestion states: how a recovery begins, continues and ends; and the window after an idle time.
 //!
-//! Sources: RFC 5681 section 3.2, RFC 6582 (NewReno), RFC 6675 section 5, RFC 9937, RFC 3168 section 6.1.2, RFC 5682;
+//! Sources: RFC 5681 sections 3.2 and 4.1, RFC 2861, RFC 6582 (NewReno), RFC 6675 section 5, RFC 9937, RFC 3168 section 6.1.2, RFC 5682;
 //! `tcp_fastretrans_alert` and `tcp_process_loss` of Linux for the states.
 
 use super::Sender;
@@ -15,12 +15,43 @@ use super::recovery::freebsd::{self, PartialAckWindow};
 use super::recovery::newreno::{NewReno, RecoveryAck};
 use super::recovery::prr::{Prr, Step};
 use super::recovery::sack::NextSeg;
-use crate::config::{Recovery, RecoveryExitRule};
+use crate::config::{AfterIdle, Recovery, RecoveryExitRule};
 use crate::log::{CongestionCause, CongestionState as Ca, Log, LossRule, WindowCause};
 use tcpassay_cc::{Cause, Event};
 use tcpassay_units::{Bytes, Time};
 
 impl Sender {
+    /// RFC 5681 section 4.1: the window after an idle time longer than the RTO. Linux restarts it when a buffer is added to its queue, and
+    /// when the peer's window changes while the queue has data, not when they leave (`tcp_slow_start_after_idle_check`).
+    pub(super) fn restart_after_idle(&mut self, now: Time, log: &mut Log) {
+        let idle = self.cfg.timer_ticks.between(self.last_sent, now);
+        let rto = self.rtt.rto();
+        if self.cc.governs_recovery()
+            || idle <= rto
+            || self.restarted && !self.buffer.is_queue()
+            || self.cfg.after_idle == AfterIdle::Keep
+            || self.stats.bytes_sent == 0
+        {
+            return;
+        }
+        let cwnd = self.cc.control().cwnd;
+        let initial = self.bytes_mss() * u64::from(self.cfg.initial_window.max(1));
+        let floor = initial.min(cwnd);
+        let restart = match self.cfg.after_idle {
+            AfterIdle::Decay => {
+                // RFC 2861: half for each RTO of idle time.
+                let halvings = (idle / rto).min(63);
+                let unit = if self.rules.counts_packets { self.bytes_mss() } else { Bytes::new(1) };
+                (unit * ((cwnd / unit) >> halvings)).max(floor)
+            }
+            _ => floor,
+        };
+        self.on_event(now, &Event::Resume { idle, rto, restart }, WindowCause::Resume, log);
+        // A reduction in progress continues from its window (Linux: `tcp_cwnd_restart` never raises it).
+        self.cwnd = if self.reducing { self.cwnd.min(self.target()) } else { self.target() };
+        self.restarted = true;
+    }
+
     /// The input of PRR from the ACK.
     fn prr_step(&self, a: &AckContext, d: &Delivered, lost: u64, recovery: bool) -> Step {
         let delivered = self.delivered_size(d.bytes, d.packets);

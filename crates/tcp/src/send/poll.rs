@@ -1,6 +1,6 @@
 //! Selection of the next segment: probes, retransmissions, new data, in this order.
 //!
-//! Sources: RFC 6675 section 4 (`NextSeg`), RFC 3042 (limited transmit), RFC 5681 section 4.1 (idle), RFC 2861.
+//! Sources: RFC 6675 section 4 (`NextSeg`), RFC 3042 (limited transmit).
 
 use super::loss::rto::Frto;
 use super::output::nagle::NagleInput;
@@ -8,11 +8,11 @@ use super::output::segment_size::{self, SizeInput};
 use super::output::tso::{self, DeferInput, LengthInput};
 use super::scoreboard::sent::SACKED;
 use super::{Flow, Sender};
-use crate::config::{AfterIdle, Recovery};
-use crate::log::{CongestionCause, CongestionState as Ca, Log, SendLimit, WindowCause};
+use crate::config::Recovery;
+use crate::log::{CongestionCause, CongestionState as Ca, Log, SendLimit};
 use crate::messages::Chunk;
-use tcpassay_cc::{Cause, Event, Limited};
-use tcpassay_units::{Bytes, Rate, Time};
+use tcpassay_cc::{Cause, Limited};
+use tcpassay_units::{Rate, Time};
 
 /// Below this rate BBR sends no super-segments (`bbr_min_tso_segs`).
 const SINGLE_SEGMENTS: Rate = Rate::from_bits_per_sec(1_200_000);
@@ -517,37 +517,6 @@ impl Sender {
             head_sent: self.scoreboard.front().map(|head| head.sent_at),
             srtt: self.rtt.srtt(),
         })
-    }
-
-    /// RFC 5681 section 4.1: the window after an idle time longer than the RTO. Linux restarts it when a buffer is added to its queue, and
-    /// when the peer's window changes while the queue has data, not when they leave (`tcp_slow_start_after_idle_check`).
-    pub(super) fn restart_after_idle(&mut self, now: Time, log: &mut Log) {
-        let idle = self.cfg.timer_ticks.between(self.last_sent, now);
-        let rto = self.rtt.rto();
-        if self.cc.governs_recovery()
-            || idle <= rto
-            || self.restarted && !self.buffer.is_queue()
-            || self.cfg.after_idle == AfterIdle::Keep
-            || self.stats.bytes_sent == 0
-        {
-            return;
-        }
-        let cwnd = self.cc.control().cwnd;
-        let initial = self.bytes_mss() * u64::from(self.cfg.initial_window.max(1));
-        let floor = initial.min(cwnd);
-        let restart = match self.cfg.after_idle {
-            AfterIdle::Decay => {
-                // RFC 2861: half for each RTO of idle time.
-                let halvings = (idle / rto).min(63);
-                let unit = if self.rules.counts_packets { self.bytes_mss() } else { Bytes::new(1) };
-                (unit * ((cwnd / unit) >> halvings)).max(floor)
-            }
-            _ => floor,
-        };
-        self.on_event(now, &Event::Resume { idle, rto, restart }, WindowCause::Resume, log);
-        // A reduction in progress continues from its window (Linux: `tcp_cwnd_restart` never raises it).
-        self.cwnd = if self.reducing { self.cwnd.min(self.target()) } else { self.target() };
-        self.restarted = true;
     }
 
     /// If the probe timer releases corked segments, it does not run beside the retransmission timer, which replaces it at each
